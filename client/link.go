@@ -249,9 +249,6 @@ func (l *link) greet(in *frames) (*greeting, error) {
 // appendWatchesLocked appends the requests that set the session's watches again.
 func (l *link) appendWatchesLocked(b []byte) []byte {
 	s := l.s
-	if s.relay != nil && s.relay.memory.local {
-		return b
-	}
 	chunk := min(setWatchesChunk, s.opts.MaxRequest-256)
 	var all []jute.SetWatchesRequest
 	if s.relay != nil {

@@ -250,7 +250,6 @@ func (f *forwarded) callback()         {}
 // connectedLocked is called for each connection, before anything is sent on it.
 func (r *Relay) connectedLocked(l *link, g *greeting) {
 	r.rules.Connected(l.features)
-	r.memory.awaited = nil
 	r.holder |= jute.HolderTakes
 	if l.features&jute.FeatureMoved != 0 { // the servers know whose the session is, and say if it is not any more
 		r.holder = r.holder.Name()

@@ -2,24 +2,12 @@ package client
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"sync"
 	"time"
 
 	"github.com/zkd-project/zkd/internal/resume"
 	"github.com/zkd-project/zkd/jute"
 )
-
-// A Relay can answer reads from memory that a feed keeps, as if its server had answered them. Three rules make that look like one server:
-//
-//   - It answers from memory only while nothing of the session is under way, and the memory has everything that the session has seen.
-//   - If watches of the client are at the server, an answer shows what the session has seen already: a node that has not changed since. Without
-//     such watches it may show something newer, which the session then has seen.
-//   - A request that goes upstream takes the client's watches of the memory along. The server is first made to have what the session has seen,
-//     by a sync, and then sets the watches as after the loss of a connection: it tells what they have missed.
-//
-// So the watches of a client are either all in the memory or all at the server. If it is lost, those of the memory are not set again at the next.
 
 // Memory is what a Relay answers reads from. A Relay calls it while its session is locked.
 type Memory interface {
@@ -34,54 +22,17 @@ type Memory interface {
 	Forget(r *Relay)
 }
 
-// Remembered is what a Memory knows of a path.
-type Remembered struct {
-	Exists bool
-	Data   []byte
-	Stat   Stat
-	Whole  bool                    // Names has all children
-	Names  func([]string) []string // appends the names of the children
-	// Since and Zxid: the node has been so since the transaction Since at the latest, and up to Zxid. All events up to Zxid have been Heard.
-	Since, Zxid Zxid
-}
-
-// Append appends the body of the reply to a read of the node, which exists. names is memory for those of the children.
-func (n *Remembered) Append(b []byte, op OpCode, names *[]string) []byte {
-	switch op {
-	case jute.OpGetData:
-		b = jute.AppendBuffer(b, n.Data)
-	case jute.OpGetChildren, jute.OpGetChildren2:
-		*names = n.Names((*names)[:0])
-		b = jute.AppendStrings(b, *names)
-		clear(*names)
-	}
-	if op != jute.OpGetChildren {
-		b = n.Stat.Append(b)
-	}
-	return b
-}
-
-// WatchSet is a set of kinds of one-shot watches, as events fire them.
-type WatchSet uint8
+// Remembered is what a Memory knows of a path, and WatchSet a set of kinds of one-shot watches, as events fire them.
+type (
+	Remembered = resume.Remembered
+	WatchSet   = resume.WatchSet
+)
 
 // The kinds of watches.
 const (
-	WatchesData     WatchSet = 1 << iota // on data, and on whether there is a node
-	WatchesChildren                      // on the list of children
+	WatchesData     = resume.WatchesData     // on data, and on whether there is a node
+	WatchesChildren = resume.WatchesChildren // on the list of children
 )
-
-// Fires returns the kinds of watches that an event fires.
-func Fires(typ EventType) WatchSet {
-	switch typ {
-	case EventCreated, EventDataChanged:
-		return WatchesData
-	case EventChildrenChanged:
-		return WatchesChildren
-	case EventDeleted:
-		return WatchesData | WatchesChildren
-	}
-	return 0
-}
 
 // xidCatchUp is the xid of a sync that makes a server catch up with what the session has seen.
 const xidCatchUp int32 = -18
@@ -89,9 +40,7 @@ const xidCatchUp int32 = -18
 // fromMemory is the part of a Relay that answers from memory.
 type fromMemory struct {
 	// Guarded by session.mu.
-	local   bool   // the client's watches are in the memory
-	proofs  bool   // the client has shown who it is, so it may see what others may not
-	awaited []Zxid // which the replies to syncs under way must show
+	proofs bool // the client has shown who it is, so it may see what others may not
 
 	reply []byte   // used with Relay.passes held
 	names []string // likewise
@@ -154,10 +103,7 @@ func (r *Relay) tellLocal(t resume.Event) {
 	if t.Type == 0 {
 		r.upstreamLocked()
 	}
-	told := r.memory.local && r.rules.Watches.FiredBy(&t.WatcherEvent)
-	if told {
-		r.rules.Learnt(t)
-	}
+	told := r.rules.HearsLocally(t)
 	s.mu.Unlock()
 	if told {
 		r.o.Event(t.Zxid, t.WatcherEvent)
@@ -205,12 +151,11 @@ func (r *Relay) remembers(xid int32, op OpCode, body []byte) bool {
 // quietLocked reports whether nothing of the session is under way.
 func (r *Relay) quietLocked() bool {
 	s := r.c.s
-	if s.conn == nil || s.conn.hasFailed() || s.state != StateConnected || !s.exact || r.rules.Bound || r.memory.proofs || len(s.auths) > 0 || s.overLocked() != nil {
+	if s.conn == nil || s.conn.hasFailed() || s.state != StateConnected || r.memory.proofs || len(s.auths) > 0 || s.overLocked() != nil {
 		return false
 	}
-	quiet := s.calls.Len() == 0 && len(s.owed) == 0 && r.asked.Len() == 0 && r.telling.Load() == 0
-	quiet = quiet || relayMemoryBusy.Planted()
-	return quiet && s.waiting == 0 && !r.rules.Replaying() && s.conn.watchesSent == 0
+	busy := s.calls.Len() > 0 || len(s.owed) > 0 || r.asked.Len() > 0 || r.telling.Load() > 0
+	return r.rules.Remembers(busy) && s.waiting == 0 && s.conn.watchesSent == 0
 }
 
 // seeLocked looks a node up. again means that there are events to be told first.
@@ -228,54 +173,21 @@ func (r *Relay) seeLocked(op OpCode, q *jute.PathWatchRequest) (a Forwarded, ans
 		if again {
 			return 0
 		}
-		seen, free := s.seenLocked(), m.local || r.rules.Watches.Empty()
-		free = free || relayMemoryAhead.Planted()
-		zxid := max(seen, n.Since)
-		old := seen > n.Zxid
-		old = old && !relayMemoryOld.Planted()
-		lists := op == jute.OpGetChildren || op == jute.OpGetChildren2
-		switch {
-		case old:
-			behind = seen
-			return 0
-		case zxid > n.Zxid && seen <= n.Zxid:
-			return 0
-		case !free && (q.Watch || n.Since > s.lastZxid):
-			return 0
-		case lists && n.Exists && !n.Whole:
+		k := r.rules.Recalls(op, q, n)
+		if k.Behind {
+			behind = r.rules.Seen()
+		}
+		if !k.Answered {
 			return 0
 		}
 		a, answered = r.rememberedLocked(op, n), true
-		if a.Zxid = zxid; free {
-			r.rules.Shows(zxid)
-			s.lastZxid = r.rules.Shown()
-		}
-		if !q.Watch {
-			return 0
-		}
-		return r.watchLocked(op, q.Path, n.Exists)
+		a.Zxid, s.lastZxid = k.Zxid, r.rules.Shown()
+		return k.Watches
 	})
 	if behind > 0 {
 		r.o.Memory.Behind(behind)
 	}
 	return a, answered, again
-}
-
-// watchLocked notes the watch that a read has set in the memory.
-func (r *Relay) watchLocked(op OpCode, path string, exists bool) (set WatchSet) {
-	kind := resume.Data
-	set = WatchesData
-	switch {
-	case op == jute.OpExists && !exists:
-		kind = resume.Exist
-	case !exists:
-		return 0
-	case op == jute.OpGetChildren || op == jute.OpGetChildren2:
-		kind, set = resume.Children, WatchesChildren
-	}
-	r.memory.local = true
-	r.rules.Watches.Set(kind, path)
-	return set
 }
 
 // rememberedLocked makes the answer to a read. The caller holds passes.
@@ -305,33 +217,27 @@ func (r *Relay) goUpstream() {
 // upstreamLocked makes the server of the connection have what the session has seen, and the client's watches. Without a connection, the next one
 // begins with that.
 func (r *Relay) upstreamLocked() {
-	s, m := r.c.s, &r.memory
-	if l := s.conn; !s.holdsLocked() {
+	s := r.c.s
+	u := r.rules.GoUpstream(!s.holdsLocked(), min(setWatchesChunk, s.opts.MaxRequest-256))
+	l := s.conn
+	if u.Syncs {
 		r.syncLocked(l)
-		sets := m.local
-		sets = sets && !relayMemoryUnwatched.Planted()
-		if sets {
-			r.setWatchesLocked(l)
-		}
 	}
-	if m.local {
+	for _, q := range u.Watches {
+		s.out = l.appendSetWatchesLocked(s.out, &q)
+		l.flushLocked()
+	}
+	if u.Forgets {
 		r.o.Memory.Forget(r)
-		m.local = false
 	}
 }
 
 // syncLocked makes the server of a connection have what the session has seen.
 func (r *Relay) syncLocked(l *link) {
 	s := r.c.s
-	seen, lags := r.rules.CatchUp()
-	lags = lags && !relayMemoryUnsynced.Planted()
-	if !lags {
-		return
-	}
 	b, mark := jute.BeginFrame(s.out)
 	h := jute.RequestHeader{Xid: xidCatchUp, Type: jute.OpSync}
 	s.out = jute.EndFrame(jute.AppendString(h.Append(b), "/"), mark)
-	r.memory.awaited = append(r.memory.awaited, seen)
 	l.flushLocked()
 }
 
@@ -343,27 +249,9 @@ func (r *Relay) overLocked() {
 	}
 }
 
-// setWatchesLocked sets the watches of the memory at the server.
-func (r *Relay) setWatchesLocked(l *link) {
-	s := r.c.s
-	for _, q := range r.rules.RestoreWatches(min(setWatchesChunk, s.opts.MaxRequest-256), true) {
-		s.out = l.appendSetWatchesLocked(s.out, &q)
-		l.flushLocked()
-	}
-}
-
 // caughtUp handles the reply to a sync.
 func (r *Relay) caughtUp(h *jute.ReplyHeader) error {
-	s, m := r.c.s, &r.memory
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(m.awaited) == 0 {
-		return errors.New("the server answered a sync that was not asked for")
-	}
-	want := m.awaited[0]
-	m.awaited = m.awaited[1:]
-	if h.Err != 0 || h.Zxid < want {
-		return fmt.Errorf("the server is at zxid %v (%v), and the client has seen %v", h.Zxid, h.Err, want)
-	}
-	return nil
+	r.c.s.mu.Lock()
+	defer r.c.s.mu.Unlock()
+	return r.rules.CaughtUp(h.Zxid, h.Err)
 }

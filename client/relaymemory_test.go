@@ -84,7 +84,7 @@ func (h memoryHistory) upTo(zxid Zxid) memoryHistory {
 func (h memoryHistory) fires(path string, kind WatchSet, after Zxid) *memoryChange {
 	for i := range h {
 		for _, ev := range h[i].events() {
-			if h[i].zxid > after && ev.Path == path && Fires(EventType(ev.Type))&kind != 0 {
+			if h[i].zxid > after && ev.Path == path && kind.Fired(ev.Type) != 0 {
 				return &h[i]
 			}
 		}
@@ -245,7 +245,7 @@ func (s *memoryServer) advance(c *memoryConn, to int) {
 	for ; c.at < to; c.at++ {
 		change := &s.history[c.at]
 		for _, ev := range change.events() {
-			if fired := c.watches[ev.Path] & Fires(EventType(ev.Type)); fired != 0 {
+			if fired := c.watches[ev.Path].Fired(ev.Type); fired != 0 {
 				c.watches[ev.Path] &^= fired
 				c.event(EventType(ev.Type), ev.Path, change.zxid)
 			}
@@ -444,7 +444,7 @@ func (m *memoryModel) advanceLocked(all bool) {
 		c := &m.history[m.at]
 		for r, watches := range m.watches {
 			for _, ev := range c.events() {
-				if fired := watches[ev.Path] & Fires(EventType(ev.Type)); fired != 0 {
+				if fired := watches[ev.Path].Fired(ev.Type); fired != 0 {
 					watches[ev.Path] &^= fired
 					r.Heard(c.zxid, ev)
 					m.late = append(m.late, r)
@@ -533,7 +533,7 @@ func (m *memoryRun) check() {
 			fired, shown := false, t.Zxid
 			for _, kind := range []WatchSet{WatchesData, WatchesChildren} {
 				w := memoryWatch{t.event.Path, kind}
-				if since, ok := armed[w]; ok && Fires(EventType(t.event.Type))&kind != 0 {
+				if since, ok := armed[w]; ok && kind.Fired(t.event.Type) != 0 {
 					if first := h.fires(w.path, w.kind, since); first != nil { // it shows this one, or a later one
 						shown = max(shown, first.zxid)
 					}

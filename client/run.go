@@ -539,7 +539,7 @@ func (s *session) connected(l *link, r *greeting) (again bool) {
 	for _, a := range s.auths {
 		s.out = l.appendAuthLocked(s.out, a)
 	}
-	if s.relay != nil {
+	if s.relay != nil && s.relay.rules.CatchesUp() {
 		s.relay.syncLocked(l) // the memory may have shown more since the connect request
 	}
 	s.out = l.appendWatchesLocked(s.out)

@@ -170,7 +170,7 @@ func (g *glancer) check(history []string, zxids []zk.Zxid) (remembered int) {
 	armed := map[watch]zk.Zxid{}
 	first := func(w watch, after zk.Zxid) zk.Zxid { // of the changes that fire it, or 0
 		for i, c := range changes {
-			if zxids[i] > after && c.path == w.path && zk.Fires(c.typ)&w.kind != 0 {
+			if zxids[i] > after && c.path == w.path && w.kind.Fired(jute.EventType(c.typ)) != 0 {
 				return zxids[i]
 			}
 		}
@@ -189,7 +189,7 @@ func (g *glancer) check(history []string, zxids []zk.Zxid) (remembered int) {
 		if t.event != nil {
 			fired := t.Zxid < 0 // a server that sets watches again tells it for each kind
 			for w, since := range armed {
-				if w.path == t.event.Path && zk.Fires(zk.EventType(t.event.Type))&w.kind != 0 {
+				if w.path == t.event.Path && w.kind.Fired(t.event.Type) != 0 {
 					if z := first(w, since); z == 0 || t.Zxid >= 0 && z != t.Zxid {
 						fails("%d: %v is told at %v, and the watch of %v fires at %v", i, *t.event, t.Zxid, since, z)
 					}

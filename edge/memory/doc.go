@@ -5,11 +5,7 @@
 // from it, and gives up where it does not know: a subtree that is not read yet, or whose connection is lost, or that takes more than there is room
 // for. The servers are asked then.
 //
-// # Several subtrees
-//
-// Each cache is complete up to its own zxid. What clients are shown is bounded by the least of these, and an event is told when all caches
-// have come to its zxid: otherwise an event of another subtree might be missing before it. So after a change in one subtree the others are made to
-// catch up, by a sync.
+// Which event is told when, are rules of internal/subtrees.
 //
 // # Without servers
 //

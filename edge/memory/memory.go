@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,18 +12,9 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/cache"
-	"github.com/zkd-project/zkd/internal/mutant"
+	"github.com/zkd-project/zkd/internal/subtrees"
 	"github.com/zkd-project/zkd/internal/treediff"
 	"github.com/zkd-project/zkd/jute"
-)
-
-// Faults of a memory.
-var (
-	oneVersion   = mutant.New("memory-one-version") // subtrees do not wait for each other
-	resetKept    = mutant.New("memory-reset-kept")  // watches stay in a memory that has missed changes
-	rightsKept   = mutant.New("memory-rights-kept") // and on a node that can't be read any more
-	firedKept    = mutant.New("memory-fired-kept")  // a watch that has fired fires again
-	parentSilent = mutant.New("memory-no-parent")   // the event of a node is told, and that of its parent is not
 )
 
 // Options are what a Memory needs.
@@ -50,17 +40,12 @@ type Memory struct {
 	end    context.CancelFunc
 	work   sync.WaitGroup
 	tell   chan struct{} // capacity 1: told has something
-	behind chan struct{} // capacity 1: wanted has grown
-	wanted atomic.Int64  // the zxid that the caches should have
+	behind chan struct{} // capacity 1: a cache has to catch up
 
 	absence atomic.Pointer[Absence]
 
-	mu      sync.Mutex
-	version client.Zxid // up to which all events are told
-	waiting []event     // that not all caches have come to
-	paths   map[string]map[watcher]client.WatchSet
-	relays  map[watcher]map[string]bool // the paths of each
-	told    []watcher                   // those with something to tell their clients
+	mu    sync.Mutex
+	table *subtrees.Table[watcher]
 }
 
 // watcher is a client.Relay.
@@ -69,24 +54,17 @@ type watcher interface {
 	TellHeard()
 }
 
-type event struct {
-	zxid client.Zxid
-	ev   jute.WatcherEvent
-}
-
 // tree is a subtree.
 type tree struct {
 	m     *Memory
 	path  string
-	reads bool // it is one of Options.Paths
-	stale bool // it is one of Options.Stale
+	reads *subtrees.Tree // nil unless it is one of Options.Paths
+	stale bool           // it is one of Options.Stale
 	cache *cache.Cache
 
 	// Guarded by Memory.mu.
-	live    bool        // Changed gets all changes
-	version client.Zxid // up to which it has everything
-	why     string      // reads of it go to the servers, or ""
-	current time.Time   // it had everything then, of Options.Stale
+	why     string    // reads of it go to the servers, or ""
+	current time.Time // it had everything then, of Options.Stale
 
 	gone bool // its cache has ended; of the goroutine that looks after the caches
 }
@@ -98,21 +76,9 @@ func Open(o Options) (*Memory, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Memory{
-		o: o, client: c, tell: make(chan struct{}, 1), behind: make(chan struct{}, 1),
-		paths: map[string]map[watcher]client.WatchSet{}, relays: map[watcher]map[string]bool{},
-	}
+	m := newMemory(o)
+	m.client = c
 	m.stop, m.end = context.WithCancel(context.Background())
-	for _, path := range o.Paths {
-		stale := slices.Contains(o.Stale, path)
-		stale = stale || awayUnlisted.Planted()
-		m.trees = append(m.trees, &tree{m: m, path: path, reads: true, stale: stale})
-	}
-	for _, path := range o.Stale {
-		if !slices.Contains(o.Paths, path) {
-			m.trees = append(m.trees, &tree{m: m, path: path, stale: true})
-		}
-	}
 	m.absence.Store(newAbsence())
 	for _, t := range m.trees {
 		if t.cache, err = cache.Open(m.stop, c, t.path, cache.Options{Observer: t, Room: o.Room, Watches: t.stale}); err != nil {
@@ -127,6 +93,25 @@ func Open(o Options) (*Memory, error) {
 	m.work.Go(m.tellAll)
 	m.work.Go(m.follow)
 	return m, nil
+}
+
+// newMemory returns a memory whose caches are not there yet.
+func newMemory(o Options) *Memory {
+	m := &Memory{o: o, tell: make(chan struct{}, 1), behind: make(chan struct{}, 1)}
+	var reads []*subtrees.Tree
+	for _, path := range o.Paths {
+		stale := slices.Contains(o.Stale, path)
+		stale = stale || awayUnlisted.Planted()
+		reads = append(reads, &subtrees.Tree{Path: path})
+		m.trees = append(m.trees, &tree{m: m, path: path, reads: reads[len(reads)-1], stale: stale})
+	}
+	for _, path := range o.Stale {
+		if !slices.Contains(o.Paths, path) {
+			m.trees = append(m.trees, &tree{m: m, path: path, stale: true})
+		}
+	}
+	m.table = subtrees.New[watcher](reads...)
+	return m
 }
 
 // Close ends the memory. Its clients' watches go upstream.
@@ -159,7 +144,7 @@ func (m *Memory) treeOf(path string) *tree {
 // Covers reports whether reads of a path may be answered.
 func (m *Memory) Covers(path string) bool {
 	t := m.treeOf(path)
-	return t != nil && t.reads
+	return t != nil && t.reads != nil
 }
 
 // See calls take with what the memory knows of a path: see client.Memory.
@@ -168,12 +153,13 @@ func (m *Memory) See(r *client.Relay, path string, take func(*client.Remembered)
 	return t.cache.See(path, func(s *cache.Seen) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		if !t.live {
+		version, live := m.table.Version(t.reads)
+		if !live {
 			return
 		}
-		n := remembered(s, m.version)
+		n := remembered(s, version)
 		if set := take(&n); set != 0 {
-			m.watchLocked(r, path, set)
+			m.table.Watch(r, path, set)
 		}
 	})
 }
@@ -184,41 +170,18 @@ func remembered(s *cache.Seen, zxid client.Zxid) client.Remembered {
 	}
 }
 
-func (m *Memory) watchLocked(r watcher, path string, set client.WatchSet) {
-	if m.paths[path] == nil {
-		m.paths[path] = map[watcher]client.WatchSet{}
-	}
-	if m.relays[r] == nil {
-		m.relays[r] = map[string]bool{}
-	}
-	m.paths[path][r] |= set
-	m.relays[r][path] = true
-}
-
 // Forget ends the watches of a client.
 func (m *Memory) Forget(r *client.Relay) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for path := range m.relays[r] {
-		m.unwatchLocked(r, path)
-	}
-}
-
-func (m *Memory) unwatchLocked(r watcher, path string) {
-	delete(m.paths[path], r)
-	if len(m.paths[path]) == 0 {
-		delete(m.paths, path)
-	}
-	delete(m.relays[r], path)
-	if len(m.relays[r]) == 0 {
-		delete(m.relays, r)
-	}
+	m.table.Forget(r)
 }
 
 // Behind makes the caches catch up with what a session has seen.
 func (m *Memory) Behind(zxid client.Zxid) {
-	for old := m.wanted.Load(); old < int64(zxid) && !m.wanted.CompareAndSwap(old, int64(zxid)); old = m.wanted.Load() {
-	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.table.Behind(zxid)
 	wake(m.behind)
 }
 
@@ -231,124 +194,40 @@ func wake(c chan struct{}) {
 
 // --- What the caches learn
 
-// eventOf are the events that changes are.
-var eventOf = map[client.ChangeKind]jute.EventType{
-	client.ChangeCreated: jute.EventCreated, client.ChangeDeleted: jute.EventDeleted, client.ChangeData: jute.EventDataChanged, jute.ChangeChildren: jute.EventChildrenChanged,
-}
-
 // Changed tells the events of changes: see cache.Observer.
 func (t *tree) Changed(changes []client.Change, zxid client.Zxid) {
+	if t.reads == nil {
+		return
+	}
 	m := t.m
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	t.live, t.version = true, zxid
-	if !t.reads {
-		return
-	}
 	for i := range changes {
-		c := &changes[i]
-		if parentSilent.Planted() && c.Kind == jute.ChangeChildren {
-			continue
-		}
-		rights := c.Kind == client.ChangeACL
-		rights = rights && !rightsKept.Planted()
-		switch {
-		case rights:
-			m.leaveLocked(c.Path)
-			m.wakeLocked()
-		case c.Kind == client.ChangeACL:
-		default:
-			m.waiting = append(m.waiting, event{c.Zxid, jute.WatcherEvent{Type: eventOf[c.Kind], State: jute.StateSyncConnected, Path: c.Path}})
-		}
+		m.table.Changed(changes[i].Zxid, changes[i].Kind, changes[i].Path)
 	}
-	m.publishLocked()
+	m.table.Complete(t.reads, zxid)
+	m.wakeLocked()
 }
 
 // Reset makes the watches of the subtree go upstream: see cache.Observer.
 func (t *tree) Reset() {
+	if t.reads == nil {
+		return
+	}
 	m := t.m
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	t.live = false
-	m.waiting = slices.DeleteFunc(m.waiting, func(e event) bool { return m.treeOf(e.ev.Path) == t })
-	if !resetKept.Planted() {
-		t.leaveLocked()
-	}
-	m.publishLocked()
-}
-
-// leaveLocked makes all watches of those clients go upstream that have one on a path.
-func (m *Memory) leaveLocked(path string) {
-	for r := range m.paths[path] {
-		r.Heard(0, jute.WatcherEvent{})
-		m.told = append(m.told, r)
-	}
-}
-
-// leaveLocked makes all watches of those clients go upstream that have one in the subtree.
-func (t *tree) leaveLocked() {
-	for path := range t.m.paths {
-		if t.m.treeOf(path) == t {
-			t.m.leaveLocked(path)
-		}
-	}
-	t.m.wakeLocked()
-}
-
-// publishLocked tells the events that all caches have come to.
-func (m *Memory) publishLocked() {
-	least, most := client.Zxid(-1), client.Zxid(0)
-	for _, t := range m.trees {
-		if !t.live || !t.reads {
-			continue
-		}
-		if least < 0 || t.version < least {
-			least = t.version
-		}
-		most = max(most, t.version)
-	}
-	if oneVersion.Planted() {
-		least = most
-	}
-	m.version = least
-	if len(m.trees) > 1 {
-		slices.SortStableFunc(m.waiting, func(a, b event) int { return cmp.Compare(a.zxid, b.zxid) })
-	}
-	n := 0
-	for n < len(m.waiting) && m.waiting[n].zxid <= least {
-		m.fireLocked(m.waiting[n])
-		n++
-	}
-	m.waiting = slices.Delete(m.waiting, 0, n)
-	if least < most {
-		m.Behind(most)
-	}
+	m.table.Reset(t.reads)
 	m.wakeLocked()
 }
 
-// fireLocked has the watchers of a node hear of an event.
-func (m *Memory) fireLocked(e event) {
-	kinds := client.Fires(client.EventType(e.ev.Type))
-	for r, set := range m.paths[e.ev.Path] {
-		if set&kinds == 0 {
-			continue
-		}
-		kept := set &^ kinds
-		if firedKept.Planted() {
-			kept = set
-		}
-		if m.paths[e.ev.Path][r] = kept; kept == 0 {
-			m.unwatchLocked(r, e.ev.Path)
-		}
-		r.Heard(e.zxid, e.ev)
-		m.told = append(m.told, r)
-		m.o.Told.Add(1)
-	}
-}
-
+// wakeLocked has those goroutines run for which there is something to do.
 func (m *Memory) wakeLocked() {
-	if len(m.told) > 0 {
+	if m.table.Tells() {
 		wake(m.tell)
+	}
+	if m.table.Lag() {
+		wake(m.behind)
 	}
 }
 
@@ -366,9 +245,9 @@ func (m *Memory) tellAll() {
 
 func (m *Memory) tellThem() {
 	m.mu.Lock()
-	told := m.told
-	m.told = nil
+	told, events := m.table.Told()
 	m.mu.Unlock()
+	m.o.Told.Add(events)
 	for _, r := range told {
 		r.TellHeard()
 	}
@@ -412,7 +291,7 @@ func (m *Memory) catchUp() {
 	defer cancel()
 	for _, t := range m.trees {
 		m.mu.Lock()
-		lags := t.live && t.reads && t.version < client.Zxid(m.wanted.Load())
+		lags := t.reads != nil && m.table.Lags(t.reads)
 		m.mu.Unlock()
 		if _, stale := t.cache.Stale(); !lags || stale {
 			continue
@@ -456,18 +335,19 @@ func (m *Memory) look(now time.Time) {
 // lacksFeed reports whether reads of the subtree can't be answered on the servers that there are.
 func (t *tree) lacksFeed() bool {
 	s := t.m.client.Status()
-	return t.reads && s.Server != "" && s.Features&jute.FeatureFeed == 0
+	return t.reads != nil && s.Server != "" && s.Features&jute.FeatureFeed == 0
 }
 
 // reset makes the watches of a subtree go upstream that have waited for long.
 func (t *tree) reset(silent time.Duration) {
 	m := t.m
-	if silent < patience {
+	if silent < patience || t.reads == nil {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	t.leaveLocked()
+	m.table.Leave(t.reads)
+	m.wakeLocked()
 }
 
 // say notes why a subtree is not answered from memory, or "" if it is.
@@ -502,7 +382,7 @@ func (m *Memory) Stats() (s Stats) {
 		m.mu.Lock()
 		why := t.why
 		m.mu.Unlock()
-		if _, stale := t.cache.Stale(); !stale && t.reads && why == "" {
+		if _, stale := t.cache.Stale(); !stale && t.reads != nil && why == "" {
 			s.Subtrees++
 		}
 		if _, stale := t.cache.Stale(); !stale || t.stale {

@@ -88,6 +88,9 @@ const ours = `
 	# How a session goes on, on other connections, without its client's knowledge.
 	internal/resume:   jute internal/exact internal/fifo internal/mutant
 
+	# Subtrees in memory, and the watches of many sessions in them.
+	internal/subtrees: jute internal/mutant internal/resume internal/treediff
+
 	# What a program was built from.
 	internal/buildinfo: none
 
@@ -211,7 +214,7 @@ const ours = `
 	client/internal/trial: client client/settle client/tree client/zktest internal/testing/standin
 	client/cache:      jute client client/tree client/typed internal/pause
 	# A proxy on the host of clients.
-	edge/memory:       jute client client/cache internal/mutant internal/treediff
+	edge/memory:       jute client client/cache internal/mutant internal/subtrees internal/treediff
 	edge/away:         jute client internal/mutant server/watch
 	edge:              jute fourletter client client/cache client/secure edge/away edge/memory internal/accept internal/console internal/expiry internal/frames internal/mutant internal/mux internal/sockets
 	client/oteltrace:  client internal/spans internal/traceid
@@ -372,7 +375,7 @@ const theirs = `
 // randomness only as it is handed in. That is what lets a test replay them from
 // a seed, and what makes all servers of an ensemble compute the same.
 var pure = []string{
-	"jute", "cmd/zkcli/why", "internal/format", "internal/mutant", "server/auth", "server/auth/certid", "server/clients/line", "server/clients/line/views", "server/coordination", "server/copies", "server/datadirs", "server/datatree", "server/evaluate", "server/fair", "server/limits", "server/limits/shares", "server/replica", "server/session", "server/watch", "server/zab", "internal/exact", "internal/expiry", "internal/fifo", "internal/resume", "internal/wire", "migrate/shadow", "internal/traceid",
+	"jute", "cmd/zkcli/why", "internal/format", "internal/mutant", "server/auth", "server/auth/certid", "server/clients/line", "server/clients/line/views", "server/coordination", "server/copies", "server/datadirs", "server/datatree", "server/evaluate", "server/fair", "server/limits", "server/limits/shares", "server/replica", "server/session", "server/watch", "server/zab", "internal/exact", "internal/expiry", "internal/fifo", "internal/resume", "internal/subtrees", "internal/wire", "migrate/shadow", "internal/traceid",
 }
 
 // pureStd is what pure packages use of the standard library; where names follow

@@ -26,6 +26,12 @@ var (
 	restoredNone = mutant.New("resume-restored-none")  // one-shot watches are not set again
 	restoredLate = mutant.New("resume-restored-since") // watches tell what they have missed since too late a zxid
 
+	memoryOld       = mutant.New("relay-memory-old")       // the memory answers with less than the session has seen
+	memoryAhead     = mutant.New("relay-memory-ahead")     // or with more than the events that the server has sent
+	memoryBusy      = mutant.New("relay-memory-busy")      // or while requests are under way
+	memoryUnsynced  = mutant.New("relay-memory-unsynced")  // a server may be behind what the memory has shown
+	memoryUnwatched = mutant.New("relay-memory-unwatched") // the watches of the memory do not go to the server
+
 	missedEarly  = mutant.New("relay-memory-missed-early")  // what one-shot watches have missed is told before it is known as of when
 	missedUnseen = mutant.New("relay-memory-missed-unseen") // or does not count as seen
 )

@@ -39,9 +39,13 @@ func (s *Session) noReplay(why string) error {
 	return fmt.Errorf("%w: %s", ErrNoReplay, why)
 }
 
-// RestoreWatches returns the requests that set the client's watches again: on a new connection or, alone, for those that the server does not have.
+// RestoreWatches returns the requests that set the client's watches again: on a new connection or, alone, for those that the server does not have. chunk is roughly
+// the most bytes of the paths of one.
 func (s *Session) RestoreWatches(chunk int, alone bool) []jute.SetWatchesRequest {
 	t := &s.Watches
+	if s.local && !alone { // the memory has them
+		return nil
+	}
 	since := s.shown
 	if t.since != 0 {
 		since = min(since, t.since)

@@ -24,14 +24,17 @@ type Session struct {
 	last  jute.Zxid // of the newest event
 	tail  []Event   // the events of that transaction, if there is no newer reply
 
+	local bool // the client's watches are in a memory
+
 	// Of the connection.
-	exact  bool      // it is exactly-once
-	feeds  bool      // it has feeds
-	has    jute.Zxid // the server has everything up to it, or is asked to
-	reads  reads
-	replay *replay       // while the client's requests wait for what its persistent watches have missed
-	again  map[Event]int // events that the replay has told and the server may send yet, before any reply
-	missed []Event       // that wait for the reply to a setWatches, with those after them
+	exact   bool      // it is exactly-once
+	feeds   bool      // it has feeds
+	has     jute.Zxid // the server has everything up to it, or is asked to
+	reads   reads
+	replay  *replay       // while the client's requests wait for what its persistent watches have missed
+	again   map[Event]int // events that the replay has told and the server may send yet, before any reply
+	missed  []Event       // that wait for the reply to a setWatches, with those after them
+	awaited []jute.Zxid   // which the replies to syncs under way must show
 }
 
 // New returns the session of a client that has seen everything up to a zxid, and has been told events of the transaction last.
@@ -62,16 +65,7 @@ func (s *Session) Greets() jute.Zxid {
 // Connected is called for each connection, before anything is sent on it.
 func (s *Session) Connected(features jute.Features) {
 	s.exact, s.feeds = features&jute.FeatureExactlyOnce != 0, features&jute.FeatureFeed != 0
-	s.reads, s.replay, s.again, s.missed = reads{}, nil, nil, nil
-}
-
-// CatchUp returns what the client has seen and the server may lack, and takes the server to be asked for it.
-func (s *Session) CatchUp() (seen jute.Zxid, lags bool) {
-	seen = s.Seen()
-	if lags = seen > s.has; lags {
-		s.has = seen
-	}
-	return seen, lags
+	s.reads, s.replay, s.again, s.missed, s.awaited = reads{}, nil, nil, nil, nil
 }
 
 // Shows is called when the client is shown a zxid.

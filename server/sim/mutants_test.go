@@ -648,6 +648,11 @@ var byPages = []string{
 	"relay-early",               // a feed has all in one event here: client finds these three
 	"relay-fed-first",           // and it is not faster than the events
 	"relay-memory-missed-early", // a server of zkd that resumes a session is not behind
+	"relay-memory-old",          // no edge answers from memory here: client finds these
+	"relay-memory-ahead",
+	"relay-memory-busy",
+	"relay-memory-unsynced",
+	"relay-memory-unwatched",
 	"cursor-stays",
 	"markers-forgotten", // what a copy lacks decides nothing
 	"mark-not-reached",

@@ -1,6 +1,6 @@
 //go:build zabmutants
 
-package memory
+package subtrees
 
 import (
 	"strings"
@@ -9,7 +9,7 @@ import (
 	"github.com/zkd-project/zkd/internal/mutant"
 )
 
-// TestMutants checks that each fault that is planted into a memory is found, and nothing without one.
+// TestMutants checks that each fault that is planted into a table is found, and nothing without one.
 func TestMutants(t *testing.T) {
 	if wrong := wrongCases(); len(wrong) > 0 {
 		t.Fatalf("without a fault: %v", wrong)
