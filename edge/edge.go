@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"log/slog"
+	"math"
 	"net"
 	"slices"
 	"sync"
@@ -30,6 +31,8 @@ type Options struct {
 	Connections int
 	// MaxClients is how many clients there can be at a time.
 	MaxClients int
+	// Descriptors is how many files the process may have open, or 0 if that is not known. Clients get what leaves enough for connections to the servers.
+	Descriptors int64
 	// Grace is how long the session of a client that has gone without closing it waits for the client to resume it, before it is
 	// closed. If it is 0, the session lasts for its timeout.
 	Grace time.Duration
@@ -56,6 +59,7 @@ const helloWithin = 10 * time.Second
 type Edge struct {
 	o       Options
 	figures figures
+	spare   int // connections beyond those with sessions
 	stop    context.Context
 	end     context.CancelFunc
 	work    sync.WaitGroup
@@ -83,15 +87,20 @@ type port struct {
 
 // New makes an Edge, which serves nothing yet.
 func New(o Options) (*Edge, error) {
-	if _, root, err := client.ParseServers(o.Upstream); err != nil {
+	servers, root, err := client.ParseServers(o.Upstream)
+	if err != nil {
 		return nil, err
-	} else if root != "" {
+	}
+	if root != "" {
 		return nil, errors.New("an edge passes paths on as they are: clients have the path " + root + " in their own connect string")
 	}
 	if o.TLS != nil {
 		o.Client.Secure = secure.For(o.TLS)
 	}
 	e := &Edge{o: o, conns: map[*conn]bool{}, replaced: make(chan struct{})}
+	if e.o.MaxClients, e.spare = o.divide(len(servers)); e.o.MaxClients < o.MaxClients {
+		o.Log.Warn("the process may have too few open files for all clients", "files", o.Descriptors, "clients", e.o.MaxClients, "wanted", o.MaxClients)
+	}
 	e.stop, e.end = context.WithCancel(context.Background())
 	e.figures.began = time.Now()
 	e.sockets = sockets.NewConns(func(err error) { o.Log.Warn("idle clients take more memory than they need", "err", err) })
@@ -199,15 +208,32 @@ func (e *Edge) lacks(err error) {
 	}
 }
 
-// spare is how many connections there may be beyond those with sessions: they ask for figures, or say hello.
-const spare = 100
+const (
+	mostSpare      = 100 // connections beyond those with sessions: they ask for figures, or say hello
+	ownDescriptors = 160 // of ports and who asks there for metrics, of logs, of the memories of identities, and of a handover
+)
+
+// divide returns how many clients there can be, and how many connections beyond these. What the process may have besides is for connections to so many
+// servers: while one hangs there are some to it and to another one.
+func (o *Options) divide(servers int) (clients, others int) {
+	if o.Descriptors <= 0 || o.Descriptors > math.MaxInt32 {
+		return o.MaxClients, mostSpare
+	}
+	own := int64(ownDescriptors + 2*o.Connections*servers)
+	left := int(o.Descriptors - min(own, o.Descriptors/2))
+	if o.Connections == 0 { // each client takes another one, to a server
+		left /= 2
+	}
+	others = max(min(mostSpare, left/4), 1)
+	return max(min(o.MaxClients, left-others), 1), others
+}
 
 // take serves a client, or closes its connection if there are too many.
 func (e *Edge) take(nc net.Conn) {
 	c := newConn(e, nc)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.stop.Err() != nil || len(e.conns) >= e.o.MaxClients+spare {
+	if e.stop.Err() != nil || len(e.conns) >= e.o.MaxClients+e.spare {
 		e.figures.refused.Add(1)
 		nc.Close()
 		return

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -498,6 +499,46 @@ func TestTooManyClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	old(t, address) // in its place, at the latest when the edge has noticed: the client tries again
+}
+
+// TestDescriptors: clients leave enough of what the process may have open for connections to the servers, however little that is.
+func TestDescriptors(t *testing.T) {
+	for _, tt := range []struct {
+		files                    int64
+		most, connections        int
+		wantClients, wantBesides int
+	}{
+		{0, 10_000, 2, 10_000, 100},
+		{-1, 10_000, 2, 10_000, 100},
+		{1 << 40, 10_000, 2, 10_000, 100},
+		{20_000, 10_000, 2, 10_000, 100},
+		{20_000, 10_000, 0, 9820, 100},
+		{1024, 10_000, 2, 752, 100},
+		{64, 10_000, 2, 24, 8},
+		{2, 10_000, 2, 1, 1},
+	} {
+		o := Options{MaxClients: tt.most, Connections: tt.connections, Descriptors: tt.files}
+		clients, besides := o.divide(3)
+		if clients != tt.wantClients || besides != tt.wantBesides {
+			t.Errorf("%d files, %d connections to a server: %d clients and %d connections besides, want %d and %d", tt.files, tt.connections, clients, besides, tt.wantClients, tt.wantBesides)
+		}
+	}
+	s := zktest.Start(t)
+	e, address := start(t, s.ConnectString(), func(o *Options) { o.Connections, o.Descriptors = 2, 8 }) // 3 clients, and 1 besides
+	for range 3 {
+		old(t, address)
+	}
+	idle, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer idle.Close()
+	for e.left() < 4 {
+		runtime.Gosched()
+	}
+	if got := say(t, address, "ruok"); got != "" || e.left() != 4 {
+		t.Errorf("one too many is told %q, and there are %d", got, e.left())
+	}
 }
 
 // TestOverrun has clients that do not read what waits for them. No others are taken, until they have read it or are gone.

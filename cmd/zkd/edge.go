@@ -28,6 +28,7 @@ import (
 	"github.com/zkd-project/zkd/client/secure"
 	"github.com/zkd-project/zkd/cmd/internal/login"
 	"github.com/zkd-project/zkd/edge"
+	"github.com/zkd-project/zkd/server/base"
 	"github.com/zkd-project/zkd/server/config"
 )
 
@@ -125,6 +126,7 @@ func edgeOptions(cfg *config.Config, l *login.Login, log *slog.Logger) (_ edge.O
 	o := &cfg.Edge
 	e := edge.Options{Upstream: o.Upstream, Connections: o.Connections, MaxClients: o.MaxClients, Grace: o.GraceAfterClose, Cached: o.Cached, CachedBytes: o.CachedBytes, Stale: o.Stale, StaleFor: o.StaleFor, Version: zooKeeperVersion(), Log: log}
 	e.Client.Logger, e.Client.MaxRequest = log, o.MaxBuffer
+	_, e.Descriptors = base.FileDescriptors()
 	if o.TLS {
 		files := secure.Files{CA: o.CA, Cert: o.Cert, Key: o.Key, Password: os.Getenv("ZKD_EDGE_KEY_PASSWORD"), Logger: log}
 		if e.TLS, err = files.Load(); err != nil {
