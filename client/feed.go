@@ -322,6 +322,9 @@ func (l *link) fed(d *jute.Decoder, bytes int) error {
 	if d.Err() != nil {
 		return d.Err()
 	}
+	if !e.Level {
+		l.hear()
+	}
 	if r := l.s.relay; r != nil {
 		return r.fed(l, &e)
 	}

@@ -59,12 +59,15 @@ type link struct {
 func (l *link) lastAnswer() time.Time { return l.began.Add(time.Duration(l.heard.Load())) }
 func (l *link) lastWrite() time.Time  { return l.began.Add(time.Duration(l.written.Load())) }
 
-// hear is called when bytes of a frame with the xid have come. Those of events and feeds do not count: they come from a server that gets nothing, too.
-func (l *link) hear(xid int32) {
-	if xid != jute.XidNotification && xid != jute.XidFeed {
-		l.heard.Store(int64(time.Since(l.began)))
+// hears is called when a frame has come, or a part of one. Events of watches are no answers: they come from a server that gets nothing, too. Those of a feed are
+// some while it catches up, before it has used what it may send: pings are answered behind all that, which takes a slow line long.
+func (l *link) hears(xid int32, whole bool) {
+	if xid != jute.XidNotification && (xid != jute.XidFeed || !whole) {
+		l.hear()
 	}
 }
+
+func (l *link) hear() { l.heard.Store(int64(time.Since(l.began))) }
 
 // fail makes the connection fail, unless it has failed already.
 func (l *link) fail(err error) {
@@ -159,7 +162,7 @@ func (s *session) handshake(ctx context.Context, nc net.Conn, server string) (_ 
 	if !stop() {
 		return nil, context.Cause(ctx)
 	}
-	l.heard.Store(int64(time.Since(l.began)))
+	l.hear()
 	l.written.Store(int64(time.Since(l.began)))
 	level := slog.LevelDebug
 	if again := s.connected(l, greeting); again {
@@ -173,7 +176,7 @@ func (s *session) handshake(ctx context.Context, nc net.Conn, server string) (_ 
 			l.fail(err)
 		}
 	}
-	in.onPart = l.hear
+	in.onPart = func(xid int32) { l.hears(xid, false) }
 	l.work.Add(1)
 	go l.receive()
 	s.mu.Lock()
@@ -470,7 +473,7 @@ func (l *link) handle(frame []byte, d *jute.Decoder) (xid int32, _ error) {
 	if d.Err() != nil {
 		return 0, fmt.Errorf("reply header: %w", d.Err())
 	}
-	l.hear(h.Xid)
+	l.hears(h.Xid, true)
 	return h.Xid, l.handleBody(&h, frame, d)
 }
 

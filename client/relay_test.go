@@ -682,6 +682,31 @@ func TestRelayTakesNoMoreThanIsAnswered(t *testing.T) {
 	})
 }
 
+// TestSlowReplay: what persistent watches have missed takes a slow line longer than a session's timeout. Answers to pings come behind it.
+func TestSlowReplay(t *testing.T) {
+	bubble(t, func(t *testing.T, n *fakeNet) {
+		const timeout = 9 * time.Second
+		r := n.newRelay(RelayOptions{Options: Options{Timeout: timeout}})
+		conn := r.watchesAcross(n, n.accept())
+		conn.reply(conn.expect(jute.OpSubscribe), 7, &jute.SubscribeResponse{Zxid: 5})
+		go func() {
+			for { // nothing is answered
+				if _, err := conn.frame(); err != nil {
+					return
+				}
+			}
+		}()
+		for zxid := range Zxid(5) {
+			r.Ping()
+			time.Sleep(timeout / 2)
+			conn.feed(jute.FeedEvent{Zxid: 10 + zxid, Level: zxid == 4, Changes: changes(t, fmt.Sprint(10+zxid, " data /a"))})
+		}
+		if got := r.since(); strings.Count(got, "NodeDataChanged /a") != 5 {
+			t.Errorf("the client was told %s", got)
+		}
+	})
+}
+
 // TestRelayOfOneWayConnection: a server tells events, and gets no request any more. While the session lives, its client's request is asked elsewhere.
 func TestRelayOfOneWayConnection(t *testing.T) {
 	bubble(t, func(t *testing.T, n *fakeNet) {
