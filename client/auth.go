@@ -90,6 +90,9 @@ func (l *link) authReplied(code jute.Code) error {
 	if a.known {
 		s.renewedLocked(a)
 	}
+	if s.relay != nil {
+		s.relay.forgetProofsLocked()
+	}
 	if code != 0 {
 		s.failedLocked(l.server, err) // recorded before any caller learns of the failure
 	}

@@ -34,6 +34,7 @@ type Relay struct {
 	heard   time.Time               // when the client sent something
 	expired bool                    // the servers have said that the session has ended
 	holder  jute.Holder             // which the servers know the relay by
+	proving int                     // identities of its client that have no answer
 
 	memory fromMemory
 }
@@ -108,6 +109,14 @@ func NewRelay(servers string, o RelayOptions) (*Relay, error) {
 // no more than some thousand.
 const maxAsked = 8192
 
+const (
+	maxPings = 16 // without an answer, before a client's further ones are not passed on: they would tell the server nothing more
+	// maxProofs is how many identities a client may add, and how many of them may be without an answer before no more are taken. A server has room for
+	// half as many names, and takes what has no new one. maxProofBytes is how long all are together.
+	maxProofs     = 128
+	maxProofBytes = 1 << 20
+)
+
 // Client returns the session as a client, for its state. Its operations count as the relay's.
 func (r *Relay) Client() *Client { return r.c }
 
@@ -136,6 +145,12 @@ func (r *Relay) Forward(xid int32, op OpCode, body []byte) {
 	f := &forwarded{r: r, xid: xid}
 	f.op, f.result = op, f
 	if op == jute.OpAuth {
+		s.mu.Lock()
+		if s.fullLocked() {
+			s.waitForRoomLocked(&f.call)
+		}
+		r.proving++
+		s.mu.Unlock()
 		d := jute.NewDecoder(body)
 		var a jute.AuthRequest
 		if a.Decode(&d); d.Err() != nil {
@@ -144,6 +159,7 @@ func (r *Relay) Forward(xid int32, op OpCode, body []byte) {
 		}
 		s.mu.Lock()
 		r.memory.proofs = true
+		r.remembersProofLocked(&a)
 		s.mu.Unlock()
 		s.authenticate(&f.call, Auth{Scheme: a.Scheme, Data: a.Auth}, false)
 		return
@@ -161,14 +177,37 @@ func (r *Relay) Forward(xid int32, op OpCode, body []byte) {
 	s.end(&f.call, append(s.enc, body...))
 }
 
+// remembersProofLocked is called when the client adds an identity, which the relay has to add on each later connection. With more of them than it
+// remembers, the session can't continue on another one.
+func (r *Relay) remembersProofLocked(a *jute.AuthRequest) {
+	bytes := len(a.Auth)
+	for _, e := range r.c.s.auths {
+		if bytes += len(e.Data); e.Scheme == a.Scheme && string(e.Data) == string(a.Auth) {
+			return
+		}
+	}
+	if len(r.c.s.auths) >= maxProofs || bytes > maxProofBytes {
+		r.rules.Bound = true
+		r.forgetProofsLocked()
+	}
+}
+
+// forgetProofsLocked forgets the identities that the server knows, if there will be no other connection.
+func (r *Relay) forgetProofsLocked() {
+	if s := r.c.s; r.rules.Bound {
+		s.auths = slices.DeleteFunc(s.auths, func(a *authEntry) bool { return a.known && len(a.waiting) == 0 })
+	}
+}
+
 // Ping sends a ping. The relay sends none by itself: the session lives as long as its client pings.
 func (r *Relay) Ping() {
 	s := r.c.s
 	s.mu.Lock()
 	now, l := time.Now(), s.conn
 	r.heard = now
+	sends := l != nil && len(l.pings) < maxPings
 	s.mu.Unlock()
-	if l != nil {
+	if sends {
 		l.ping(now)
 	}
 }
@@ -209,6 +248,9 @@ func (f *forwarded) finish(err error) (abandoned bool) {
 	a := Forwarded{Xid: f.xid, Op: f.op, Zxid: f.zxid, Err: f.code, Body: f.body}
 	f.body = nil
 	s.mu.Lock()
+	if f.op == jute.OpAuth {
+		r.proving--
+	}
 	r.rules.Dropped(&f.request)
 	if e, ok := errors.AsType[*Error](err); ok {
 		switch {

@@ -682,6 +682,68 @@ func TestRelayTakesNoMoreThanIsAnswered(t *testing.T) {
 	})
 }
 
+// TestRelayPassesFewPingsOn: a client's flood of pings takes no memory while the server does not answer.
+func TestRelayPassesFewPingsOn(t *testing.T) {
+	bubble(t, func(t *testing.T, n *fakeNet) {
+		r := n.newRelay(RelayOptions{})
+		conn := n.accept()
+		conn.grant(0)
+		synctest.Wait()
+		for range 2 { // another time when they are answered
+			for range 100 * maxPings {
+				r.Ping()
+			}
+			synctest.Wait()
+			if ops := conn.pending(); len(ops) != maxPings {
+				t.Errorf("%d pings are passed on, want %d", len(ops), maxPings)
+			}
+			for range maxPings {
+				conn.pong()
+			}
+			synctest.Wait()
+		}
+	})
+}
+
+// TestRelayRemembersFewIdentities: a server takes any number of addauth that prove nothing new. With more than it remembers, a relay ends with its connection.
+func TestRelayRemembersFewIdentities(t *testing.T) {
+	for name, tt := range map[string]struct{ size, count int }{"many": {0, 2 * maxProofs}, "long": {maxProofBytes / 4, 8}} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, n *fakeNet) {
+				r := n.newRelay(RelayOptions{})
+				conn := n.accept()
+				conn.grant(0)
+				synctest.Wait()
+				s := r.c.s
+				go func() {
+					for i := range tt.count {
+						a := jute.AuthRequest{Scheme: "ip", Auth: fmt.Appendf(make([]byte, tt.size), "%d", i)}
+						r.Forward(int32(-4), jute.OpAuth, a.Append(nil))
+					}
+				}()
+				synctest.Wait()
+				s.mu.Lock()
+				if want := min(tt.count, maxProofs); len(s.auths) != want {
+					t.Errorf("%d identities wait for an answer, want %d", len(s.auths), want)
+				}
+				s.mu.Unlock()
+				for range tt.count {
+					conn.reply(conn.expect(jute.OpAuth), 0, nil)
+					synctest.Wait()
+				}
+				s.mu.Lock()
+				left, bound := len(s.auths), r.rules.Bound
+				s.mu.Unlock()
+				if left != 0 || !bound || r.proving != 0 {
+					t.Errorf("%d identities are remembered, bound %v, %d without an answer", left, bound, r.proving)
+				}
+				conn.Close()
+				<-r.Done()
+			})
+		})
+	}
+}
+
 // TestSlowReplay: what persistent watches have missed takes a slow line longer than a session's timeout. Answers to pings come behind it.
 func TestSlowReplay(t *testing.T) {
 	bubble(t, func(t *testing.T, n *fakeNet) {

@@ -141,7 +141,7 @@ func (s *session) begin(k *call) bool {
 
 // fullLocked reports whether the limit of bytes to be written is reached, or that of a relay's requests.
 func (s *session) fullLocked() bool {
-	full := len(s.out)+s.waiting > maxOut || s.relay != nil && s.relay.asked.Len() >= maxAsked
+	full := len(s.out)+s.waiting > maxOut || s.relay != nil && (s.relay.asked.Len() >= maxAsked || s.relay.proving >= maxProofs)
 	return full && s.overLocked() == nil
 }
 
