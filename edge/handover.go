@@ -26,8 +26,9 @@ import (
 //	                              ◀── yours, after ready: from here on the connection is the successor's
 //	                              ◀── done, when each client was tried once
 //
-// Until the edge has sent yours, the connection is its own, and it continues to serve it if there is no answer. Until it has sent done, it accepts clients
-// again if the successor ends. After that it tries the rest of its clients again and again, and ends when it has none.
+// Until the edge has sent yours, the connection is its own, and it continues to serve it if there is no answer in time: when that comes at last, it sends no.
+// Until it has sent done, it accepts clients again if the successor ends, or does not answer any more. After that it tries the rest of its clients again and
+// again, and ends when it has none.
 
 // handoverVersion is the version of these messages, and of what they contain.
 const handoverVersion = 1
@@ -73,20 +74,11 @@ func (s *state) decode(b []byte) error {
 	return d.Err()
 }
 
-// peer is the connection between two edges. Its give is for one goroutine at a time; the rest is for one in all.
+// peer is the connection between two edges. Its give is for several goroutines; the rest is for one in all.
 type peer struct {
-	nc *net.UnixConn
-	mu sync.Mutex // of give
-}
-
-// ask sends a message and takes the answer.
-func (p *peer) ask(kind byte, body []byte, socket syscall.Conn) error {
-	p.nc.SetDeadline(time.Now().Add(answerWithin))
-	defer p.nc.SetDeadline(time.Time{})
-	if err := p.send(kind, body, socket); err != nil {
-		return err
-	}
-	return p.expect(msgReady)
+	nc   *net.UnixConn
+	mu   sync.Mutex // of give
+	late bool       // an answer about a client is owed, and was not waited for; guarded by mu
 }
 
 // expect takes a message that has no socket.
@@ -112,18 +104,82 @@ type refusal struct{ why string }
 
 func (r *refusal) Error() string { return "the other edge refuses: " + r.why }
 
-// give passes a client on. An error means that the client is still here.
-func (p *peer) give(b []byte, socket syscall.Conn) error {
+// errLate is why a client is not passed on.
+var errLate = errors.New("the other edge has not answered in time")
+
+// give passes a client on, if there is an answer within so long: the client waits meanwhile. An error means that the client is still here.
+func (p *peer) give(b []byte, socket syscall.Conn, within time.Duration) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	err := p.ask(msgClient, b, socket)
+	if err := p.settleLocked(0); err != nil {
+		return err
+	}
+	p.nc.SetDeadline(time.Now().Add(3 * within)) // a part of a message is the end of the connection
+	defer p.nc.SetDeadline(time.Time{})
+	err := p.send(msgClient, b, socket)
+	if err == nil {
+		err = p.awaitLocked(within)
+	}
+	if err == errLate {
+		p.late = true
+		return err
+	}
+	if err == nil {
+		err = p.expect(msgReady)
+	}
 	if err == nil {
 		err = p.send(msgYours, nil, nil)
 	}
+	return p.failsLocked(err)
+}
+
+// failsLocked ends the connection after an error other than a refusal: an answer that comes too late must not count.
+func (p *peer) failsLocked(err error) error {
 	if _, refused := errors.AsType[*refusal](err); err != nil && !refused {
-		p.nc.Close() // an answer that comes too late must not count
+		p.nc.Close()
 	}
 	return err
+}
+
+// awaitLocked waits for the first byte of an answer.
+func (p *peer) awaitLocked(within time.Duration) error {
+	p.nc.SetReadDeadline(time.Now().Add(within))
+	defer p.nc.SetReadDeadline(time.Now().Add(answerWithin))
+	err := p.readable()
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return errLate
+	}
+	return err
+}
+
+// settle takes the answer that is owed, if one is.
+func (p *peer) settle(within time.Duration) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.settleLocked(within)
+}
+
+func (p *peer) settleLocked(within time.Duration) error {
+	if !p.late {
+		return nil
+	}
+	err := p.awaitLocked(within)
+	if err == errLate {
+		return err
+	}
+	p.late = false
+	p.nc.SetDeadline(time.Now().Add(answerWithin))
+	defer p.nc.SetDeadline(time.Time{})
+	if err == nil {
+		err = p.expect(msgReady)
+	}
+	if _, refused := errors.AsType[*refusal](err); refused {
+		return nil
+	}
+	if err == nil {
+		err = p.send(msgNo, jute.AppendString(nil, "the answer came too late: the client is served here"), nil)
+	}
+	return p.failsLocked(err)
 }
 
 // HandOver offers all that the edge has to a successor that connects to l, in the background. When the successor has the listeners and each client
@@ -157,12 +213,12 @@ func (e *Edge) handOver(p *peer, listening func(pid int)) {
 		return
 	}
 	e.o.Log.Info("handing over", "to", pid)
-	err = e.passAll(p)
-	p.mu.Lock()
+	if err = e.passAll(p); err == nil {
+		err = p.settle(answerWithin)
+	}
 	if err == nil {
 		err = p.send(msgDone, nil, nil)
 	}
-	p.mu.Unlock()
 	if err != nil {
 		e.o.Log.Warn("the successor has gone; clients are accepted here again", "err", err)
 		e.accept()
@@ -306,7 +362,8 @@ func (c *conn) pass(r *client.Relay) (passed bool) {
 	if !ok {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(c.e.stop, min(tryWithin, r.Client().Status().Timeout/10))
+	within := min(tryWithin, r.Client().Status().Timeout/10)
+	ctx, cancel := context.WithTimeout(c.e.stop, within)
 	defer cancel()
 	record, err := r.Hold(ctx)
 	if err != nil {
@@ -314,7 +371,7 @@ func (c *conn) pass(r *client.Relay) (passed bool) {
 	}
 	out, over := c.pause()
 	s := state{relay: *record, unread: c.in.TakeAll(), out: out}
-	if over || p.give(s.append(nil), socket) != nil {
+	if over || p.give(s.append(nil), socket, within) != nil {
 		r.Release()
 		c.in.Put(s.unread)
 		c.unpause()

@@ -98,22 +98,40 @@ func (p *peer) same() (pid int, err error) {
 	return int(who.Pid), nil
 }
 
-// alive returns an error if the other side has gone. It has nothing to say by itself.
+// alive returns an error if the other side has gone.
 func (p *peer) alive() error {
 	raw, err := p.nc.SyscallConn()
 	if err != nil {
 		return err
 	}
-	failed := raw.Control(func(fd uintptr) {
-		n, _, got := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		if got == nil && n == 0 {
-			got = io.EOF
-		}
-		if !errors.Is(got, syscall.EAGAIN) {
-			err = got
-		}
-	})
+	failed := raw.Control(func(fd uintptr) { err = peek(fd) })
+	if errors.Is(err, syscall.EAGAIN) {
+		err = nil
+	}
 	return errors.Join(failed, err)
+}
+
+// readable waits until the other side has said something, or has gone. It fails if a deadline passes before.
+func (p *peer) readable() error {
+	raw, err := p.nc.SyscallConn()
+	if err != nil {
+		return err
+	}
+	said := false
+	failed := raw.Control(func(fd uintptr) { said = !errors.Is(peek(fd), syscall.EAGAIN) })
+	if said || failed != nil {
+		return failed
+	}
+	return raw.Read(func(fd uintptr) bool { return !errors.Is(peek(fd), syscall.EAGAIN) })
+}
+
+// peek returns EAGAIN if the other side has nothing to say, and EOF if it has gone.
+func peek(fd uintptr) error {
+	n, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+	if err == nil && n == 0 {
+		return io.EOF
+	}
+	return err
 }
 
 // gone reports whether nobody listens at the path that was dialed.

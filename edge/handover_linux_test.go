@@ -188,6 +188,7 @@ func TestHandoverFails(t *testing.T) {
 		}
 		f.Close()
 	}
+	var served func(t *testing.T)
 	for name, run := range map[string]func(t *testing.T, path string){
 		"before it is ready": func(t *testing.T, path string) { greets(t, path).Close() },
 		"before a client comes": func(t *testing.T, path string) {
@@ -206,6 +207,18 @@ func TestHandoverFails(t *testing.T) {
 			ok(t, p.Ready())
 			receives(t, p)
 			ok(t, p.send(msgNo, jute.AppendString(nil, "no"), nil))
+			ok(t, p.expect(msgDone))
+			p.Close()
+		},
+		"its answer is late": func(t *testing.T, path string) {
+			p := greets(t, path)
+			ok(t, p.Ready())
+			receives(t, p)
+			served(t)
+			ok(t, p.send(msgReady, nil, nil))
+			if err := p.expect(msgYours); err == nil || !strings.Contains(err.Error(), "too late") {
+				t.Error(err)
+			}
 			ok(t, p.expect(msgDone))
 			p.Close()
 		},
@@ -231,11 +244,15 @@ func TestHandoverFails(t *testing.T) {
 			if _, err := c.Create(t.Context(), "/n", nil, client.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			run(t, path)
-			if _, err := c.Get(t.Context(), "/n"); err != nil || c.Status().Since != since {
-				t.Errorf("%v, or the client has lost its connection", err)
+			served = func(t *testing.T) {
+				t.Helper()
+				if _, err := c.Get(t.Context(), "/n"); err != nil || c.Status().Since != since {
+					t.Errorf("%v, or the client has lost its connection", err)
+				}
 			}
-			if name == "it refuses a client" { // the listeners are its own
+			run(t, path)
+			served(t)
+			if name == "it refuses a client" || name == "its answer is late" { // the listeners are its own
 				return
 			}
 			if _, err := old(t, e.address()).Get(t.Context(), "/n"); err != nil {
