@@ -306,6 +306,12 @@ var addresses = [...][]jute.ID{{{Scheme: "ip", ID: "10.0.0.1"}}, {{Scheme: "ip",
 
 // choose draws a client's next request.
 func (s *Sim) choose(c *client, req *request) {
+	if s.cfg.Cached > 0 && s.phase == phaseChaos && s.behindEdge(c) && s.percent(50+49*(c.id%2)) { // some do little else
+		req.kind = reqRead
+		s.chooseOneShot(c, req)
+		req.watch = req.watch && s.percent(s.cfg.WatchPct)
+		return
+	}
 	d := s.rng.IntN(100)
 	for i := range c.inFlight {
 		if c.inFlight[i].kind == reqSync && c.id%2 == 0 {

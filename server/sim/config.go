@@ -106,6 +106,8 @@ type Config struct {
 
 	// Edges is every how many clients one is behind an edge; 0 means none.
 	Edges int
+	// Cached says which subtrees edges have in memory: 0 none, 1 everything, 2 two nodes.
+	Cached int
 
 	// Feeds is every how many clients one follows changes; 0 means none.
 	Feeds     int
@@ -231,7 +233,7 @@ func (c *Config) String() string {
 		fmt.Fprintf(&b, " exact=%d", c.Exact)
 	}
 	if c.Edges > 0 {
-		fmt.Fprintf(&b, " edges=%d", c.Edges)
+		fmt.Fprintf(&b, " edges=%d cached=%d", c.Edges, c.Cached)
 	}
 	if c.Feeds+c.Streams > 0 {
 		fmt.Fprintf(&b, " feeds=%d streams=%d feedbytes=%d maxfeeds=%d", c.Feeds, c.Streams, c.FeedBytes, c.MaxFeeds)

@@ -142,9 +142,10 @@
 //
 //   - X1: an edge ends a client's connection only if the session has ended or can't be resumed.
 //   - X2: the answer to a write is its one outcome.
-//   - X3: no answer shows less than an event before it.
+//   - X3: no answer shows less than an event before it, or than the client had seen when it asked.
 //   - X4: no read shows a later write of its client.
 //   - X5: a change is one event for all watches of a client that it fires.
+//   - X6: an answer from memory is what servers had at its zxid.
 //
 // # Standbys
 //

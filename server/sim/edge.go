@@ -14,7 +14,7 @@ import (
 // Edges: some clients have their sessions through an edge, in exactly-once sessions upstream. What an edge decides are the rules of package resume; here are
 // its connections. When one to a server is lost, the client's own stays: all checks of clients are those of one long connection.
 //
-// What an edge answers from its memory is not simulated, nor many sessions on one connection, identities, and what it shows while no server is reached.
+// Many sessions on one connection are not simulated, nor identities, and what an edge shows while no server is reached.
 
 // numEdges is how many edges there are.
 const numEdges = 2
@@ -27,9 +27,10 @@ type relay struct {
 
 	rules  *resume.Session
 	queue  resume.Queue[reply]
-	calls  []*relayCall // without an answer, in their order
-	untold []*relayCall // ghost: of which the client has no answer, in their order
-	number int64        // of the last request
+	calls  []*relayCall   // without an answer, in their order
+	untold []*relayCall   // ghost: of which the client has no answer, in their order
+	number int64          // of the last request
+	local  []resume.Event // of the memory, that the client is to be told
 
 	asked   request // of the client, for a session
 	born    bool    // the client has it
@@ -56,8 +57,9 @@ type relayCall struct {
 	number int64
 	rules  resume.Request
 	place  resume.Place[reply]
-	sent   bool // on this connection
-	before bool // on an earlier one
+	seen   jute.Zxid // ghost: by the client, when it asked
+	sent   bool      // on this connection
+	before bool      // on an earlier one
 }
 
 // owedOutcome is what became of a write of an earlier connection.
@@ -84,6 +86,14 @@ func (c *Config) drawEdges(r *rand.Rand) {
 	if c.BigPct > 0 || c.Local > 0 || c.MixedMs > 0 || c.Faults[FaultRetire] > 0 || c.Site != SiteStays {
 		c.Edges, c.Faults[FaultEdge] = 0, 0
 	}
+	defer func() { // after all other draws
+		if c.Edges > 0 {
+			c.Cached = pick(r, 0, 1, 2)
+		}
+		if c.Cached > 0 {
+			c.Pipeline = min(c.Pipeline, pick(r, 1, 2, 16)) // nothing else is under way when a memory answers
+		}
+	}()
 	if c.Edges > 0 && c.Rate == 0 && c.Capacity == 0 && r.IntN(2) == 0 { // much happens between two connections
 		c.Clients, c.Pipeline, c.WatchPct, c.ThinkUs, c.Faults[FaultEdge] = 5, 16, 60, c.ElectionMs*10, c.ElectionMs/2
 	}
@@ -207,6 +217,9 @@ func (e *relay) connected(r *reply) {
 		s.stats.RelayResumes++
 	}
 	e.decide(r)
+	if e.rules.CatchesUp() { // the memory may have told more since
+		e.send(request{kind: reqSync, cxid: xidCatchUp})
+	}
 	for _, q := range e.rules.RestoreWatches(1<<20, false) {
 		e.restoring = true
 		e.send(request{kind: reqSetWatches, cxid: xidRestore, restore: &q})
@@ -285,8 +298,12 @@ func (e *relay) asks(req request) {
 		e.ping()
 		return
 	}
+	if e.remembers(&req) {
+		return
+	}
+	e.goUpstream()
 	e.number++
-	call := &relayCall{req: req, number: e.number}
+	call := &relayCall{req: req, number: e.number, seen: e.rules.Seen()}
 	w := call.req.wire(false)
 	call.rules.Of(w.Op, w.Body)
 	e.rules.Asks(&call.rules, w.Body)
@@ -363,6 +380,11 @@ func (e *relay) replied(r *reply) {
 			e.lost()
 		}
 		return
+	case r.cxid == xidCatchUp:
+		if e.rules.CaughtUp(r.zxid, r.err) != nil {
+			e.lost()
+		}
+		return
 	case r.cxid == xidRestore:
 		e.restoring = false
 		e.rules.Restored(r.zxid)
@@ -377,6 +399,9 @@ func (e *relay) replied(r *reply) {
 	}
 	call := e.calls[0]
 	e.calls = slices.Delete(e.calls, 0, 1)
+	if r.zxid < call.seen {
+		s.fail("X3", "an edge gets the answer to %d for client %d at %v, after %v", r.cxid, e.c.id, r.zxid, call.seen)
+	}
 	if e.exact {
 		e.rules.Done(&call.rules)
 	}
@@ -560,6 +585,7 @@ func (e *relay) end(why string) {
 	}
 	s.stats.RelayEnds++
 	e.leave()
+	e.forget()
 	e.over = true
 	e.tell(&reply{closed: true})
 }
@@ -570,6 +596,7 @@ var repeated = []reqKind{reqSync, reqRead, reqClose, reqSetWatches}
 // leaveEdge ends a client's connection with an edge.
 func (s *Sim) leaveEdge(c *client) {
 	c.relay.leave()
+	c.relay.forget()
 	c.relay.over = true
 	c.relay = nil
 	c.attempt++
@@ -659,6 +686,11 @@ func (s *Sim) troubleEdge() {
 	if what == 0 { // nothing gets through
 		s.cut[edge] = s.now + s.between(s.cfg.ElectionMs*50, s.cfg.SessionMs*1500)
 	}
+	if what == 1 && len(s.memories) > 0 {
+		for _, t := range s.memories[edge].trees {
+			t.unfed()
+		}
+	}
 	for _, c := range s.clients {
 		e := c.relay
 		if e == nil || e.edge != edge || e.over {
@@ -690,6 +722,7 @@ func (e *relay) handOver() {
 		}
 	}
 	e.leave()
+	e.forget()
 	e.rules = rules
 	e.retry()
 }

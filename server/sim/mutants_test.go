@@ -185,7 +185,7 @@ func often(c *Config, faults ...Fault) {
 
 // behindEdges has all clients behind edges, which lose their connections again and again, while clients watch.
 func behindEdges(c *Config) {
-	c.Edges, c.WatchPct, c.Pipeline, c.ClosePct = 1, 60, 16, 0
+	c.Edges, c.Cached, c.WatchPct, c.Pipeline, c.ClosePct = 1, 0, 60, 16, 0
 	c.Local, c.MixedMs, c.BigPct, c.MovePct, c.DozePct, c.DeafPct, c.MaxFeeds, c.Loud = 0, 0, 0, 0, 0, 0, 0, 0
 	c.FeedBytes, c.SessionMs, c.Capacity, c.HerdPct = 1<<18, c.ElectionMs*8, 0, 0
 	c.Site, c.Standbys = SiteStays, 0
@@ -194,6 +194,31 @@ func behindEdges(c *Config) {
 	c.Faults = [numFaults]uint64{}
 	often(c, FaultEdge)
 	c.Faults[FaultEdge] = max(1, c.ElectionMs/4)
+}
+
+// behindMemories has edges that answer reads from memory.
+func behindMemories(c *Config) {
+	behindEdges(c)
+	c.Cached, c.Pipeline = 1+int(c.Seed%2), 1+int(c.Seed%3)
+}
+
+// twoMemories has edges that follow two nodes.
+func twoMemories(c *Config) {
+	behindMemories(c)
+	c.Cached = 2
+}
+
+// forgetfulMemories has servers forget changes that edges lack, too.
+func forgetfulMemories(c *Config) {
+	behindMemories(c)
+	c.FeedBytes, c.Faults[FaultEdge] = 1<<9, c.ElectionMs*10
+}
+
+// laggingMemories has servers behind each other.
+func laggingMemories(c *Config) {
+	behindLaggards(c)
+	c.Cached, c.Pipeline, c.Faults[FaultEdge] = 1, 1, c.ElectionMs*10
+	c.ApplyUs = 20000
 }
 
 // behindLaggards has servers behind each other, too.
@@ -208,6 +233,14 @@ func behindLaggards(c *Config) {
 // in fifty runs of any kind finds needs none.
 var focuses = map[string]func(*Config){
 	"relay-memory-missed-unseen": behindLaggards,
+	"relay-memory-old":           behindMemories,
+	"relay-memory-ahead":         behindMemories,
+	"relay-memory-busy":          behindMemories,
+	"relay-memory-unsynced":      laggingMemories,
+	"relay-memory-unwatched":     behindMemories,
+	"memory-one-version":         twoMemories,
+	"memory-reset-kept":          forgetfulMemories,
+	"memory-no-parent":           behindMemories,
 	"resume-not":                 behindEdges,
 	"resume-renumbered":          behindEdges,
 	"resume-sync-once":           behindEdges,
@@ -648,11 +681,8 @@ var byPages = []string{
 	"relay-early",               // a feed has all in one event here: client finds these three
 	"relay-fed-first",           // and it is not faster than the events
 	"relay-memory-missed-early", // a server of zkd that resumes a session is not behind
-	"relay-memory-old",          // no edge answers from memory here: client finds these
-	"relay-memory-ahead",
-	"relay-memory-busy",
-	"relay-memory-unsynced",
-	"relay-memory-unwatched",
+	"memory-rights-kept",        // nobody watches a node that can't be read any more
+	"memory-fired-kept",         // a session tells no event for which it has no watch
 	"cursor-stays",
 	"markers-forgotten", // what a copy lacks decides nothing
 	"mark-not-reached",

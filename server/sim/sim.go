@@ -42,6 +42,7 @@ type Sim struct {
 	paths    []string
 	fedAt    uint64             // when the last event of a feed was sent, µs
 	cut      [numEdges]uint64   // until when an edge reaches no server, µs
+	memories []*memory          // of edges
 	plans    []zab.Members      // lists that operators are distributing
 	retired  uint64             // until when the nemesis wants the ensemble to be, µs
 	lives    uint32             // the most of a server at an earlier site
@@ -141,6 +142,7 @@ func newSim(cfg Config) *Sim {
 	for i := range 12 {
 		s.paths = append(s.paths, "/"+string(rune('a'+i)))
 	}
+	s.newMemories()
 	for i := range cfg.Clients {
 		c := &client{id: i, node: -1, feeds: s.newFeeds(i)}
 		s.clients = append(s.clients, c)

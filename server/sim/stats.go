@@ -43,6 +43,7 @@ type Stats struct {
 	Promotions, GivenUp, Emptied                      int // of them; entries that they lack; copies of earlier ensembles
 	Relays, RelayResumes, RelayReplays, RelayEnds     int
 	HandOvers                                         int
+	Remembers, Remembered, LocalEvents, WentUpstream  int // subtrees that edges have read; reads, events and watches of their memories
 	Faults                                            [numFaults]int
 }
 

@@ -48,7 +48,15 @@ func (s *Sim) chooseWatch(c *client, req *request) {
 		s.chooseAddWatch(c, req)
 		return
 	}
+	s.chooseOneShot(c, req)
+}
+
+// chooseOneShot makes a read set a one-shot watch, unless the client has it or has asked for it.
+func (s *Sim) chooseOneShot(c *client, req *request) {
 	req.op, req.path = pick(s.rng, jute.OpGetData, jute.OpExists, jute.OpGetChildren), s.paths[s.rng.IntN(len(s.paths))]
+	if s.cfg.Cached > 0 && s.percent(50) {
+		req.path = pick(s.rng, "/", s.paths[0], s.paths[1])
+	}
 	child := req.op == jute.OpGetChildren
 	req.watch = !c.watched(req.op, req.path) && !slices.ContainsFunc(c.inFlight, func(o request) bool {
 		return o.watch && o.path == req.path && (o.op == jute.OpGetChildren) == child
