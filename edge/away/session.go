@@ -1,6 +1,8 @@
 package away
 
 import (
+	"slices"
+
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/internal/mutant"
 	"github.com/zkd-project/zkd/jute"
@@ -18,6 +20,7 @@ var (
 	missedUntold = mutant.New("away-untold")    // watches that are set again do not tell what they have missed
 	childrenPart = mutant.New("away-children")  // a part of the children is listed as all of them
 	guessMissed  = mutant.New("away-guessed")   // nodes that are not known count as deleted for watches
+	watchPassed  = mutant.New("away-passed")    // an answer is newer than what is known of the nodes that are watched
 )
 
 // Session is a read-only session.
@@ -29,7 +32,24 @@ type Session struct {
 
 	Reads, Refused int // that were answered, and that were not
 
-	names []string
+	// When the session goes on at a server, the client sets its watches again as of Seen. So Seen may not pass what is known of a node that it watches: a
+	// change of the node before it would be no event.
+	watches bool      // there are such nodes
+	bound   jute.Zxid // up to which all of them are known
+	names   []string
+}
+
+// watch notes that a node is watched, which is known up to a zxid.
+func (s *Session) watch(upTo jute.Zxid) {
+	if !s.watches || upTo < s.bound {
+		s.watches, s.bound = true, upTo
+	}
+}
+
+// passes reports whether the session can't be shown what is since a zxid.
+func (s *Session) passes(since jute.Zxid) bool {
+	passes := s.watches && since > max(s.bound, s.Seen)
+	return passes && !watchPassed.Planted()
 }
 
 // Answer appends what the client gets for a request: events, and the reply. ends reports whether its connection ends then.
@@ -104,7 +124,11 @@ func (s *Session) read(b []byte, h jute.RequestHeader, d *jute.Decoder) []byte {
 		return s.reply(b, h.Xid, jute.ErrBadArguments, nil)
 	}
 	known := false
-	s.look(q.Path, func(n *client.Remembered) { b, known = s.show(b, h, n) })
+	s.look(q.Path, func(n *client.Remembered) {
+		if b, known = s.show(b, h, n); known && q.Watch && (n.Exists || h.Type == jute.OpExists) {
+			s.watch(n.Zxid)
+		}
+	})
 	if known {
 		s.Reads++
 		return b
@@ -117,11 +141,11 @@ func (s *Session) read(b []byte, h jute.RequestHeader, d *jute.Decoder) []byte {
 	return s.reply(b, h.Xid, code, nil)
 }
 
-// show appends the reply to a read of what is known, if that is all.
+// show appends the reply to a read of what is known, if that is all and can be shown.
 func (s *Session) show(b []byte, h jute.RequestHeader, n *client.Remembered) (_ []byte, known bool) {
 	part := n.Exists && !n.Whole && (h.Type == jute.OpGetChildren || h.Type == jute.OpGetChildren2)
 	part = part && !childrenPart.Planted()
-	if part {
+	if part || s.passes(n.Since) {
 		return b, false
 	}
 	before := s.Seen
@@ -167,24 +191,45 @@ func (s *Session) setWatches(b []byte, h jute.RequestHeader, d *jute.Decoder) []
 	if d.Err() != nil {
 		return s.reply(b, h.Xid, jute.ErrMarshalling, nil)
 	}
+	type missed struct {
+		typ   jute.EventType
+		path  string
+		since jute.Zxid
+	}
+	var events []missed
 	for list, paths := range [...][]string{watch.DataList: q.Data, watch.ExistList: q.Exist, watch.ChildList: q.Child} {
 		for _, path := range paths {
 			var node watch.Seen
-			var since jute.Zxid
+			e, upTo := missed{path: path}, s.Seen
 			known := s.look(path, func(n *client.Remembered) {
-				node, since = watch.Seen{Exists: n.Exists, Mzxid: n.Stat.Mzxid, Pzxid: n.Stat.Pzxid}, n.Since
+				node, upTo = watch.Seen{Exists: n.Exists, Mzxid: n.Stat.Mzxid, Pzxid: n.Stat.Pzxid}, n.Zxid
+				e.since = n.Since
 			})
 			known = known || guessMissed.Planted()
 			known = known && !missedUntold.Planted()
-			if !known {
-				continue
+			tell := false
+			if known {
+				e.typ, _, tell = watch.List(list).CatchUp(node, q.RelativeZxid)
 			}
-			if typ, _, missed := watch.List(list).CatchUp(node, q.RelativeZxid); missed {
-				b = appendEvent(b, typ, path)
-				s.Seen = max(s.Seen, since)
+			if tell {
+				events = append(events, e)
+			} else {
+				s.watch(upTo)
 			}
 		}
 	}
+	// A watch whose event can't be told stays, and its node is known as it was then.
+	if slices.ContainsFunc(events, func(e missed) bool { return s.passes(e.since) }) {
+		s.watch(s.Seen)
+	}
+	seen := s.Seen
+	for _, e := range events {
+		if !s.passes(e.since) {
+			b = appendEvent(b, e.typ, e.path)
+			seen = max(seen, e.since)
+		}
+	}
+	s.Seen = seen
 	return s.reply(b, h.Xid, 0, nil)
 }
 

@@ -76,9 +76,42 @@ type run struct {
 	seen   jute.Zxid            // what the client has seen
 	known  map[string]jute.Zxid // up to when each subtree is
 	hidden string               // a node that can't be read
+	armed  []armed              // the watches that the client has
 
 	wrong       []string
 	right, told int // answers and events
+}
+
+// armed is a watch: 0 is of data, 1 of a node that is to come, and 2 of children.
+type armed struct {
+	list  int
+	path  string
+	since jute.Zxid // the state in which the client has set it
+}
+
+// change returns the first change that fires the watch, or 0.
+func (r *run) change(w armed) jute.Zxid {
+	for _, c := range r.h {
+		child := jute.Parent(c.path) == w.path && c.typ != jute.EventDataChanged || c.path == w.path && c.typ == jute.EventDeleted
+		if c.zxid > w.since && (w.list == 2 && child || w.list != 2 && c.path == w.path) {
+			return c.zxid
+		}
+	}
+	return 0
+}
+
+// missed notes if the client has seen what fires a watch that has told nothing: its next server takes that for known.
+func (r *run) missed() {
+	for _, w := range r.armed {
+		if z := r.change(w); z > 0 && z <= r.seen {
+			r.fails("the session has seen %d, and its watch of %v since %d misses %d", r.seen, w, w.since, z)
+		}
+	}
+}
+
+// bounded reports whether a watch keeps the session from what has been since a zxid.
+func (r *run) bounded(since jute.Zxid) bool {
+	return slices.ContainsFunc(r.armed, func(w armed) bool { return r.upTo(w.path) < since || w.since < since && r.change(w) > 0 })
 }
 
 func (r *run) fails(format string, args ...any) {
@@ -99,6 +132,17 @@ func (r *run) look(path string, take func(*client.Remembered)) bool {
 		return false
 	}
 	s, exists := r.h.at(path, upTo)
+	whole := jute.Parent(r.hidden) != path
+	take(&client.Remembered{
+		Exists: exists, Data: fmt.Append(nil, s.Version), Stat: s, Whole: whole, Since: r.since(path, upTo), Zxid: upTo,
+		Names: func(to []string) []string { return append(to, fmt.Sprint(s.NumChildren)) },
+	})
+	return true
+}
+
+// since returns since when a node is as it was at a zxid.
+func (r *run) since(path string, upTo jute.Zxid) jute.Zxid {
+	s, exists := r.h.at(path, upTo)
 	since := max(s.Czxid, s.Mzxid, s.Pzxid)
 	if !exists { // what is left above has changed last, or nothing is known
 		above, there := r.h.at(path[:2], upTo)
@@ -113,12 +157,7 @@ func (r *run) look(path string, take func(*client.Remembered)) bool {
 			since = max(above.Czxid, above.Mzxid, above.Pzxid)
 		}
 	}
-	whole := jute.Parent(r.hidden) != path
-	take(&client.Remembered{
-		Exists: exists, Data: fmt.Append(nil, s.Version), Stat: s, Whole: whole, Since: since, Zxid: upTo,
-		Names: func(to []string) []string { return append(to, fmt.Sprint(s.NumChildren)) },
-	})
-	return true
+	return since
 }
 
 // frames returns what a request gets: the zxids of events do not count.
@@ -147,9 +186,9 @@ func (r *run) frames(op jute.OpCode, body []byte) (events []string, h jute.Reply
 	return events, h, rest
 }
 
-func (r *run) read(op jute.OpCode, path string) {
+func (r *run) read(op jute.OpCode, path string, watch bool) {
 	before := r.seen
-	_, h, body := r.frames(op, jute.AppendBool(jute.AppendString(nil, path), true))
+	_, h, body := r.frames(op, jute.AppendBool(jute.AppendString(nil, path), watch))
 	r.seen = max(r.seen, h.Zxid)
 	upTo := r.upTo(path)
 	lists := op == jute.OpGetChildren2
@@ -159,7 +198,7 @@ func (r *run) read(op jute.OpCode, path string) {
 	case h.Zxid < before:
 		r.fails("%v of %s is of %d, and the session has seen %d", op, path, h.Zxid, before)
 	case h.Err == jute.ErrNotReadOnly:
-		if upTo >= before && upTo > 0 && !part {
+		if since := r.since(path, upTo); upTo >= before && upTo > 0 && !part && (since <= before || !r.bounded(since)) {
 			r.fails("%v of %s is refused, which is known up to %d after %d", op, path, upTo, before)
 		}
 	case upTo == 0:
@@ -187,6 +226,17 @@ func (r *run) read(op jute.OpCode, path string) {
 		}
 		r.right++
 	}
+	if watch && h.Err == 0 {
+		list := 0
+		if lists {
+			list = 2
+		}
+		r.armed = append(r.armed, armed{list, path, h.Zxid})
+	}
+	if watch && op == jute.OpExists && h.Err == jute.ErrNoNode {
+		r.armed = append(r.armed, armed{1, path, h.Zxid})
+	}
+	r.missed()
 }
 
 // setWatches sets watches again that the client has had since it had seen relative.
@@ -201,6 +251,7 @@ func (r *run) setWatches(rng *rand.Rand) {
 			continue
 		}
 		lists[list] = append(lists[list], path)
+		r.armed = append(r.armed, armed{list, path, r.seen})
 		upTo := r.upTo(path)
 		if upTo == 0 || upTo < r.seen {
 			continue
@@ -224,7 +275,15 @@ func (r *run) setWatches(rng *rand.Rand) {
 	before := r.seen
 	got, h, _ := r.frames(jute.OpSetWatches, q.Append(nil))
 	r.seen = max(r.seen, h.Zxid)
+	for i, w := range r.armed {
+		if _, is := r.h.at(w.path, r.upTo(w.path)); w.list == 1 && !is && r.upTo(w.path) >= before { // that a node came and went is no event
+			r.armed[i].since = r.upTo(w.path)
+		}
+	}
 	for _, ev := range got {
+		typ, path, _ := strings.Cut(ev, " ")
+		list := map[string]int{"NodeDataChanged": 0, "NodeCreated": 1, "NodeChildrenChanged": 2}
+		r.armed = slices.DeleteFunc(r.armed, func(w armed) bool { return w.path == path && (typ == "NodeDeleted" || w.list == list[typ]) })
 		if i := slices.Index(want, ev); i >= 0 {
 			want = slices.Delete(want, i, i+1)
 			r.told++
@@ -232,14 +291,15 @@ func (r *run) setWatches(rng *rand.Rand) {
 		}
 		r.fails("after %d: %s is told", q.RelativeZxid, ev)
 	}
-	for _, ev := range want { // unless an earlier event has shown something newer than is known of the node
-		if path := ev[strings.Index(ev, "/"):]; r.upTo(path) >= r.seen {
+	for _, ev := range want { // unless another watch would miss something
+		if path := ev[strings.Index(ev, "/"):]; !r.bounded(r.since(path, r.upTo(path))) {
 			r.fails("after %d: %s is not told", q.RelativeZxid, ev)
 		}
 	}
 	if h.Err != 0 || h.Zxid < before {
 		r.fails("setWatches: %v at %d, after %d", h.Err, h.Zxid, before)
 	}
+	r.missed()
 }
 
 // randomRun has a client ask at random.
@@ -269,13 +329,14 @@ func randomRun(seed uint64) *run {
 				}
 			}
 		default:
-			r.read([]jute.OpCode{jute.OpGetData, jute.OpExists, jute.OpGetChildren2}[rng.IntN(3)], path)
+			r.read([]jute.OpCode{jute.OpGetData, jute.OpExists, jute.OpGetChildren2}[rng.IntN(3)], path, rng.IntN(4) == 0)
 		}
 	}
 	return r
 }
 
-// TestSessions: sessions over subtrees that are known up to different zxids see no state older than what they have seen, and no write is done.
+// TestSessions: sessions over subtrees that are known up to different zxids see no state older than what they have seen, and none that their watches would miss the
+// change to, and no write is done.
 func TestSessions(t *testing.T) {
 	first := seeds.First(t)
 	right, told := 0, 0
