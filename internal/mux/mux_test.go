@@ -367,6 +367,38 @@ func TestLostConnection(t *testing.T) {
 	})
 }
 
+// stuckConn is a connection whose reads and writes take until they are let go.
+type stuckConn struct {
+	net.Conn
+	read, written chan struct{}
+}
+
+func (c stuckConn) Read([]byte) (int, error)         { <-c.read; return 0, io.EOF }
+func (c stuckConn) Write(b []byte) (int, error)      { <-c.written; return len(b), nil }
+func (c stuckConn) Close() error                     { return nil }
+func (c stuckConn) SetWriteDeadline(time.Time) error { return nil }
+
+// TestServeEndsLast: what the caller of Serve closes or frees after it is used by no goroutine of the carrier.
+func TestServeEndsLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nc := stuckConn{read: make(chan struct{}), written: make(chan struct{})}
+		c := newCarrier(nc, nc, time.Minute, nil)
+		c.out = greeting()
+		ended := make(chan error, 1)
+		go func() { ended <- c.Serve() }()
+		synctest.Wait()
+		close(nc.read)
+		synctest.Wait()
+		if len(ended) > 0 {
+			t.Error("Serve ends before its last write")
+		}
+		close(nc.written)
+		if err := <-ended; err == nil {
+			t.Error("the connection ended without an error")
+		}
+	})
+}
+
 func TestAwait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var theirs *Stream

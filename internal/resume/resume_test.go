@@ -214,6 +214,21 @@ func TestAsksWatches(t *testing.T) {
 	}
 }
 
+// TestWatchesLeaveNothing: a path whose last watch has gone takes no room.
+func TestWatchesLeaveNothing(t *testing.T) {
+	s, q := New(0, 0, nil), new(Request)
+	body := (&jute.PathWatchRequest{Path: "/a", Watch: true}).Append(nil)
+	q.Of(jute.OpGetData, body)
+	s.Asks(q, body)
+	s.Answered(q, 0)
+	s.Watches.remove("/a", jute.WatchAny)
+	for k, paths := range s.Watches.byPath {
+		if len(paths) > 0 {
+			t.Errorf("kind %d has %d paths", k, len(paths))
+		}
+	}
+}
+
 // armed returns the watches that are set.
 func armed(s *Session) string {
 	var set []string

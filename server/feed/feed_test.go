@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -195,6 +196,28 @@ func TestFeedSaysHowFar(t *testing.T) {
 	oldest, _ := w.history.Span()
 	if oldest == 0 || f.Zxid() != w.zxid || r.events < minParts || r.events > 10*minParts {
 		t.Errorf("%d events, the oldest zxid is %v", r.events, oldest)
+	}
+}
+
+// TestFrameAfterOthers: what a buffer has already does not count for how long a frame may be.
+func TestFrameAfterOthers(t *testing.T) {
+	w := newWorld(1 << 20)
+	for i := range 10 {
+		w.apply(0, datatree.Op{Kind: datatree.OpCreate, Path: fmt.Sprint("/", i)})
+	}
+	var want []byte
+	for _, had := range []int{0, 16 << 20} {
+		f, err := w.history.Subscribe(&jute.SubscribeRequest{Path: "/", Recursive: true, Credit: 1 << 20}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		frame := f.Append(make([]byte, had), func([]jute.ACL) bool { return true })[had:]
+		if want == nil {
+			want = frame
+		}
+		if len(frame) == 0 || !bytes.Equal(frame, want) {
+			t.Errorf("after %d bytes: a frame of %d bytes, want %d", had, len(frame), len(want))
+		}
 	}
 }
 

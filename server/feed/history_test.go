@@ -452,3 +452,17 @@ func BenchmarkAdd(b *testing.B) {
 		w.history.Add(txn, &out, txn.Zxid)
 	}
 }
+
+// TestSpareChunkHoldsNothing: an old chunk that will be filled again keeps none of the tree's data.
+func TestSpareChunkHoldsNothing(t *testing.T) {
+	at := &chunk{acls: [][]jute.ACL{{{Perms: 1}}}, data: [][]byte{{1}, {2}}}
+	at.emptied()
+	for _, b := range at.data[:cap(at.data)] {
+		if b != nil {
+			t.Errorf("it holds %v", b)
+		}
+	}
+	if acls := at.acls[:cap(at.acls)]; acls[0] != nil {
+		t.Errorf("it holds %v", acls)
+	}
+}

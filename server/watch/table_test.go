@@ -72,6 +72,23 @@ func TestDropInParts(t *testing.T) {
 	checkInvariants(t, table)
 }
 
+// TestReadInParts: a part of what is listed holds the lock for so many paths and watchers at most.
+func TestReadInParts(t *testing.T) {
+	table := New()
+	for i := range 10_000 {
+		table.Add(1, pathOf(i), Data)
+	}
+	var part pathPart
+	for more, read := true, 0; more; {
+		if more = table.readPart(&part, Data, nil); len(part.paths)+len(part.watchers) > 1025 {
+			t.Fatalf("a part has %d paths and %d watchers", len(part.paths), len(part.watchers))
+		}
+		if read += len(part.paths); !more && read != 10_000 {
+			t.Errorf("%d paths are read", read)
+		}
+	}
+}
+
 // TestMemoryIsReused fills and empties a table several times with the same watches: after
 // the first time it must not need more memory.
 func TestMemoryIsReused(t *testing.T) {

@@ -99,6 +99,10 @@ func TestStateIsRead(t *testing.T) {
 	if err := got.Decode(zero.Append(nil)); err != nil || !reflect.DeepEqual(got, zero) {
 		t.Errorf("got %+v, %v; want the zero value", got, err)
 	}
+	twice := State{Admitted: []Admission{{2, ID{1}}, {2, ID{2}}}}
+	if err := got.Decode(twice.Append(nil)); !errors.Is(err, ErrMalformed) {
+		t.Errorf("a server that is admitted twice: %v", err)
+	}
 }
 
 func FuzzMessage(f *testing.F) {

@@ -37,6 +37,7 @@ import (
 //	visit N                  line N opens the local session of a visitor
 //	upgrade N                line N asks for its local session to become a global one
 //	kill N                   line N ends, and is not forgotten yet
+//	forget N                 line N, which has ended, is forgotten
 //	elsewhere ID             the history gives a session to a connection of another server
 //	members Z                the list of members is of zxid Z
 //	touches                  the report to the leader
@@ -118,11 +119,12 @@ type pageLine struct {
 	name string
 	xid  int32
 	// ended means that the identities of the client's requests have ended.
-	ended bool
+	ended  bool
+	locked bool
 }
 
-func (h *pageLine) Lock()                      {}
-func (h *pageLine) Unlock()                    {}
+func (h *pageLine) Lock()                      { h.locked = true }
+func (h *pageLine) Unlock()                    { h.locked = false }
 func (h *pageLine) Decided()                   { h.p.say("%s is decided", h.name) }
 func (h *pageLine) Operate(*Request)           {}
 func (h *pageLine) Left(int64, int64)          {}
@@ -138,6 +140,9 @@ func (h *pageLine) Held(ids []jute.ID) []jute.ID {
 }
 
 func (h *pageLine) Kill() {
+	if h.locked {
+		h.p.say("%s is closed under its own lock", h.name)
+	}
 	if !h.Outbox.Gone() {
 		h.p.say("%s is closed", h.name)
 	}
@@ -194,7 +199,7 @@ func (p *page) Slow(*Line, Output)                                              
 func (p *page) Answering(*Line, *Request, *replica.Order, *datatree.Txn, []datatree.Result) {}
 func (p *page) Answered(*Line, *Request, *replica.Order, jute.Code)                         {}
 func (p *page) Unanswered(*Line, *datatree.Txn, []datatree.Result)                          {}
-func (p *page) AnswerLost(*datatree.Txn, []datatree.Result)                                 {}
+func (p *page) AnswerLost(*datatree.Txn, []datatree.Result)                                 { p.say("the answer is lost") }
 func (p *page) ServedLate(*Line, *Request, *Read)                                           {}
 func (p *page) Yield()                                                                      {}
 func (p *page) ServedAll(int)                                                               {}
@@ -244,6 +249,10 @@ func (p *page) command(words []string) (string, error) {
 		p.Submit(p.of[words[1]].Upgrade(p.now))
 	case "kill":
 		p.of[words[1]].Kill()
+	case "forget":
+		l := p.of[words[1]]
+		l.Forget()
+		p.lines.Register.Remove(&l.Line, "")
 	case "elsewhere":
 		p.elsewhere(p.lines.State.Tree, jute.SessionID(number(1)))
 	case "snapshot":
