@@ -140,10 +140,11 @@ func run(t *testing.T, seed uint64) []error {
 		if !ok {
 			return // nobody reads it
 		}
-		work.Go(func() {
+		go func() {
+			defer work.Done()
 			defer s.Close()
 			note(talk(s, rand.New(rand.NewPCG(seed, uint64(s.id))), p.down, p.up, false))
-		})
+		}()
 	})
 	unread, err := connects.Open("unread")
 	note(err)
@@ -155,15 +156,18 @@ func run(t *testing.T, seed uint64) []error {
 		p := plan{size(), size()}
 		whose := fmt.Sprint(i)
 		plans.Store(whose, p)
+		work.Add(2) // for both sides of the stream
 		s, err := connects.Open(whose)
 		if note(err); err != nil {
+			work.Add(-2)
 			break
 		}
 		seed := r.Uint64()
-		work.Go(func() {
+		go func() {
+			defer work.Done()
 			defer s.Close()
 			note(talk(s, rand.New(rand.NewPCG(seed, 0)), p.up, p.down, true))
-		})
+		}()
 		time.Sleep(time.Duration(r.IntN(30)) * time.Millisecond)
 	}
 	ended := make(chan bool)
