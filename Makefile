@@ -47,8 +47,9 @@ AT_ONCE = -p $(shell echo $$((3 * $$(getconf _NPROCESSORS_ONLN))))
 # In short runs the random tests have fewer seeds, the tests of recipes one of the four faults at
 # each request, and the largest requests 8 MiB. Real processes have a target of their own; those
 # packages that take longest begin first. The project's own rules are part of lint.
-# Memory is cheaper than the collector's time, a fifth of the processors' here.
-QUICK = GOGC=400 $(GO) test -short $(LIMIT) $(AT_ONCE)
+# Memory is cheaper than the collector's time, a fifth of the processors' here, in the compiler as in the tests.
+build campaign test lint race-build race-one race-others: export GOGC := 400
+QUICK = $(GO) test -short $(LIMIT) $(AT_ONCE)
 # Vet is part of lint, and nobody reads the tests' debug information and symbols, a seventh of the
 # compiler's time and a quarter of the linker's. With the same flags here and there, and without C, each
 # package is compiled once.
@@ -112,7 +113,7 @@ race-one:
 	CGO_ENABLED=1 $(QUICK) -race -cpu 1 -skip '$(RACE_SKIP)' $(RACE_ONE)
 
 race-others:
-	CGO_ENABLED=1 GOGC=400 $(GO) test $(LIMIT) -race -skip '$(RACE_ALONE)' $(RACE)
+	CGO_ENABLED=1 $(GO) test $(LIMIT) -race -skip '$(RACE_ALONE)' $(RACE)
 	CGO_ENABLED=1 $(QUICK) -race -skip '$(RACE_ALONE)' $(RACE_SHORT)
 
 # Packages whose tests compare with files and can rewrite these.
@@ -249,7 +250,6 @@ bench-night: ## twelve hot figures of REF=commit (default: of a week ago) agains
 # go tool would compile them, and the standard library, with other flags than the rest.
 STATICCHECK = $(GO) run -modfile=tools/go.mod honnef.co/go/tools/cmd/staticcheck
 DEADCODE    = $(GO) run -modfile=tools/go.mod golang.org/x/tools/cmd/deadcode
-lint: export GOGC := 400
 lint: ## vet, staticcheck, and the project's own rules
 	$(GO) vet -tags compat,apps ./...
 	$(GO) -C test/bench vet ./...
