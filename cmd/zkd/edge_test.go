@@ -207,7 +207,7 @@ func TestEdgeTells(t *testing.T) {
 	file := filepath.Join(dir, "edge.cfg")
 	write(t, file, "edge.upstream=zk1\n")
 	out.Reset()
-	if err := run(t.Context(), []string{"config", "check", "--strict", "--changed", file}, &out, io.Discard); err != nil || !strings.HasPrefix(out.String(), "edge.upstream=zk1 ") {
+	if err := run(t.Context(), []string{"config", "check", "--strict", file}, &out, io.Discard); err != nil || !strings.HasPrefix(out.String(), "edge.upstream=zk1 ") {
 		t.Errorf("config check: %v\n%s", err, out.String())
 	}
 	if err := run(t.Context(), []string{file}, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "is the configuration of an edge: zkd edge "+file) {

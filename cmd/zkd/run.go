@@ -196,7 +196,7 @@ func newVersion() *cobra.Command {
 func newConfig() *cobra.Command {
 	cmd := &cobra.Command{Use: "config", Short: "Work with configuration files"}
 	var f flags
-	var strict, changed bool
+	var strict, all bool
 	check := &cobra.Command{
 		Use:   "check [FILE]",
 		Short: "Say what a configuration file means, and what in it is wrong",
@@ -215,7 +215,7 @@ func newConfig() *cobra.Command {
 				}
 				return usageError{err}
 			}
-			err = cfg.Describe(cmd.OutOrStdout(), changed)
+			err = cfg.Describe(cmd.OutOrStdout(), all)
 			var remarks []string
 			if !cfg.Edge.On {
 				remarks = configRemarks(cfg)
@@ -235,7 +235,7 @@ func newConfig() *cobra.Command {
 	f.addSettings(check)
 	check.Flags().StringVarP(&f.config, "config", "c", localConfig(os.Getenv), "configuration to check, if no file is named")
 	check.Flags().BoolVar(&strict, "strict", false, "take warnings for errors")
-	check.Flags().BoolVar(&changed, "changed", false, "show only what differs from the defaults")
+	check.Flags().BoolVarP(&all, "all", "a", false, "show also the keys that have their defaults")
 	cmd.AddCommand(check)
 	return cmd
 }

@@ -12,23 +12,32 @@ import (
 	"github.com/zkd-project/zkd/internal/secret"
 )
 
-// Describe writes the effective configuration to w: every honoured key with its value in
-// the syntax of the file and its origin, then the members and a summary of them, then the
-// warnings. Secrets are masked. If changed is true, keys with their default values are left out.
-func (c *Config) Describe(w io.Writer, changed bool) error {
+// Describe writes the effective configuration to w: the honoured keys with their values in
+// the syntax of the file and their origins, then the members and a summary of them, then the
+// warnings. Secrets are masked. Unless all is true, keys that nobody gave are left out, if
+// they have their default values.
+func (c *Config) Describe(w io.Writer, all bool) error {
 	out := bufio.NewWriter(w)
+	defaults := 0
 	for _, s := range c.Shown() {
-		if changed && !s.changed {
+		origin := s.Origin.String()
+		if !s.given && s.Value != s.Default {
+			origin = "from other keys"
+		} else if !s.given && !all {
+			defaults++
 			continue
 		}
 		setting := s.Key + "=" + s.Value
 		if s.Unit != "" && s.Value != "" && s.Value != "-1" {
 			setting += " (" + s.Unit + ")"
 		}
-		fmt.Fprintf(out, "%-60s %s\n", setting, s.Origin)
+		fmt.Fprintf(out, "%-60s %s\n", setting, origin)
 	}
 	for _, s := range c.Members.Servers {
 		fmt.Fprintf(out, "%-60s %s\n", fmt.Sprintf("server.%d=%s", s.ID, s), s.origin)
+	}
+	if defaults > 0 {
+		fmt.Fprintf(out, "%d other keys have their defaults: --all shows them\n", defaults)
 	}
 	if c.Replicated() {
 		c.describeEnsemble(out)
@@ -46,7 +55,7 @@ type Shown struct {
 	Origin        Origin // of the value
 	Live          bool   // it can change while the server runs
 	Allowed, Doc  string // as of Key
-	changed       bool   // the value was set, to another one than the default
+	given         bool   // the value was set
 }
 
 // Shown returns every honoured key, without the members; of an edge, its keys.
@@ -66,7 +75,7 @@ func (c *Config) Shown() (list []Shown) {
 		}
 		p, given := c.settings[k.Name]
 		s.Value, s.Origin = k.value.get(), p.origin
-		s.changed = given && s.Value != k.Default
+		s.given = given
 		list = append(list, s)
 	}
 	return list
@@ -77,7 +86,7 @@ func (c *Config) appendPattern(list []Shown, row Shown) []Shown {
 	prefix, isPattern := strings.CutSuffix(row.Key, "*")
 	for _, name := range slices.Sorted(maps.Keys(c.settings)) {
 		if p := c.settings[name]; isPattern && strings.HasPrefix(name, prefix) {
-			row.Key, row.Value, row.Origin, row.changed = name, p.value, p.origin, true
+			row.Key, row.Value, row.Origin, row.given = name, p.value, p.origin, true
 			list = append(list, row)
 		}
 	}

@@ -38,7 +38,7 @@ const docsHead = `# Configuration
 
 | to | do |
 |---|---|
-| see what would be in effect, and why | ` + "`zkd config check zoo.cfg`" + `; ` + "`--changed`" + ` without the defaults, ` + "`--strict`" + ` to fail on warnings |
+| see what would be in effect, and why | ` + "`zkd config check zoo.cfg`" + `; ` + "`--all`" + ` also the defaults, ` + "`--strict`" + ` to fail on warnings |
 | start with a file | ` + "`zkd zoo.cfg`" + `; without a file: port 2181, data in ` + "`~/.local/state/zkd`" + ` |
 | set one key on the command line | ` + "`zkd --set KEY=VALUE zoo.cfg`" + ` |
 | change a key while the server runs | ` + "`zkcli config set KEY VALUE`" + `, or edit the file and send SIGHUP: [run.md](run.md#starting-and-stopping) |

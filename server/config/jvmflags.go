@@ -83,12 +83,14 @@ func (l *loader) addJVMFlags(text string, from Origin) {
 		if _, twice := l.flags[name]; !known || given || twice || k.Status == Ignored || !k.Protects && p.value == k.Default {
 			continue
 		}
+		line := strings.TrimPrefix(p.key, "zookeeper.") + "=" + p.value
 		if k.value.secret || strings.Contains(strings.ToLower(p.key), "password") {
 			p.value = secret.Mask
+			line = "it, with its value,"
 		}
 		l.flags[name] = p
 		if k.requestsFeature(p.value) || k.Default != "" {
-			l.warn(p, "is an option of Apache's JVM, which zkd does not have and does not read: write %s=%s into the configuration file if it shall count", strings.TrimPrefix(p.key, "zookeeper."), p.value)
+			l.warn(p, "zkd does not read options of a JVM: to keep this one, write %s into the configuration file", line)
 		}
 	}
 }
@@ -99,5 +101,5 @@ func (l *loader) flagHint(key string) string {
 	if _, given := l.set[key]; !found || given {
 		return ""
 	}
-	return fmt.Sprintf(" (%s has -D%s=%s for the JVM of Apache's server; zkd has none: write it into the configuration file)", p.origin, p.key, p.value)
+	return fmt.Sprintf(" (%s sets it for Apache's JVM: write it into the configuration file)", p.origin)
 }

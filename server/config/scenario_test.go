@@ -77,11 +77,11 @@ func (d *driver) load() string {
 		return out.String() + "E " + strings.ReplaceAll(err.Error(), "\n", "\nE ")
 	}
 	var all strings.Builder
-	if err := c.Describe(&all, false); err != nil {
+	if err := c.Describe(&all, true); err != nil {
 		return err.Error()
 	}
 	for line := range strings.Lines(all.String()) {
-		if !strings.HasSuffix(line, " default\n") && !strings.HasPrefix(line, "warning: ") {
+		if !strings.HasSuffix(line, " default\n") && !strings.HasSuffix(line, " from other keys\n") && !strings.HasPrefix(line, "warning: ") {
 			out.WriteString(line)
 		}
 	}

@@ -39,7 +39,7 @@ func TestSecretsAreMasked(t *testing.T) {
 		t.Errorf("secrets are lost: %q, %q", c.SuperDigest.Reveal(), c.QuorumSecret.Reveal())
 	}
 	var described bytes.Buffer
-	if err := c.Describe(&described, false); err != nil {
+	if err := c.Describe(&described, true); err != nil {
 		t.Fatal(err)
 	}
 	marshalled, err := json.Marshal(c)

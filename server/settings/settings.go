@@ -101,7 +101,7 @@ func (s *Settings) Changes() <-chan struct{} {
 func (s *Settings) Configure(r jute.ConfigureRequest) (string, error) {
 	if r.Action == jute.ConfigureShow {
 		var b strings.Builder
-		err := s.Live().Describe(&b, false)
+		err := s.Live().Describe(&b, true)
 		return b.String(), err
 	}
 	s.mu.Lock()

@@ -64,9 +64,7 @@ func (c *Call) why(facts why.Facts, ignore []string) error {
 		}
 	}
 	var text strings.Builder
-	for i := range found {
-		text.WriteString(found[i].Text() + "\n")
-	}
+	text.WriteString(why.Text(found))
 	if len(found) == 0 {
 		fmt.Fprintf(&text, "%s asked: nothing is wrong.\n", countText(len(facts.Servers), "server"))
 	}

@@ -848,13 +848,22 @@ func span(d time.Duration) string {
 	return d.Round(time.Millisecond).String()
 }
 
-// Text returns the finding as a paragraph.
-func (f *Finding) Text() string {
-	text := fmt.Sprintf("%s: %s", strings.ToUpper(f.Severity.String()), f.What)
-	if f.Since > 0 {
-		text += " For " + span(f.Since) + "."
+// Text returns the findings as paragraphs. Neighbours with the same remedy share one, as of a setting that each
+// server has.
+func Text(found []Finding) string {
+	var text strings.Builder
+	for i, f := range found {
+		fmt.Fprintf(&text, "%s: %s", strings.ToUpper(f.Severity.String()), f.What)
+		if f.Since > 0 {
+			text.WriteString(" For " + span(f.Since) + ".")
+		}
+		text.WriteString("\n")
+		if i+1 < len(found) && found[i+1].ID == f.ID && found[i+1].Do == f.Do {
+			continue
+		}
+		text.WriteString("  " + f.Do + "\n  See docs/why.md#" + f.ID + "\n\n")
 	}
-	return text + "\n  " + f.Do + "\n  See docs/why.md#" + f.ID + "\n"
+	return text.String()
 }
 
 // ids are those that findings can have.

@@ -206,13 +206,27 @@ func TestFind(t *testing.T) {
 					t.Errorf("too much: %+v", found[i])
 				default:
 					f := &found[i]
-					got := fmt.Sprintf("%v %s %s", f.Severity, f.ID, strings.Join(strings.Fields(f.Text()[strings.Index(f.Text(), ": ")+2:]), " "))
+					_, text, _ := strings.Cut(Text(found[i:i+1]), ": ")
+					got := fmt.Sprintf("%v %s %s", f.Severity, f.ID, strings.Join(strings.Fields(text), " "))
 					if !regexp.MustCompile("^" + tt.want[i]).MatchString(got) {
 						t.Errorf("got  %s\nwant %s", got, tt.want[i])
 					}
 				}
 			}
 		})
+	}
+}
+
+// Findings of several servers with one remedy say it once.
+func TestTextShares(t *testing.T) {
+	got := Text([]Finding{
+		{ID: "memory", Severity: Notice, What: "a is full.", Do: "Add memory."},
+		{ID: "memory", Severity: Notice, What: "b is full.", Do: "Add memory."},
+		{ID: "memory", Severity: Notice, What: "c is nearly full.", Do: "Look."},
+	})
+	want := "NOTICE: a is full.\nNOTICE: b is full.\n  Add memory.\n  See docs/why.md#memory\n\nNOTICE: c is nearly full.\n  Look.\n  See docs/why.md#memory\n\n"
+	if got != want {
+		t.Errorf("got %q\nwant %q", got, want)
 	}
 }
 
