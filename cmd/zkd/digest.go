@@ -26,7 +26,7 @@ func newDigest() *cobra.Command {
 		Args: usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if args[0] == "" || strings.Contains(args[0], ":") {
-				return usageError{fmt.Errorf("the name %q is empty or has a colon", args[0])}
+				return usageError{errors.New("give the name alone: the password is asked for, or read from the standard input")}
 			}
 			password, err := readPassword(cmd)
 			if err != nil {

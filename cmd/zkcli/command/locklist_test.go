@@ -69,7 +69,7 @@ func TestLockBreak(t *testing.T) {
 		says string
 		left []string
 	}{
-		{[]string{"/l"}, exitUsage, "say --yes", contenders},
+		{[]string{"/l"}, exitUsage, "This deletes /l/" + contenders[0], contenders},
 		{[]string{"--yes", "/l", "readme"}, exitNoNode, "readme is not in the queue of /l", contenders},
 		{[]string{"--yes", "/none"}, exitNoNode, "Node does not exist: /none", contenders},
 		{[]string{"--list", "/l"}, exitUsage, "don't go together", contenders},

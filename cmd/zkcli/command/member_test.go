@@ -113,7 +113,7 @@ func TestMemberRefused(t *testing.T) {
 	}{
 		{off.Proxy, []string{"demote", "--yes", "3"}, exitError, "set reconfigEnabled=true on all of them"},
 		{acl.Proxy, []string{"demote", "--yes", "3"}, exitAuth, "say --auth digest:super:PASSWORD"},
-		{acl.Proxy, []string{"demote", "3"}, exitUsage, "Afterwards: 2 of 2 voters up: one more failure loses the quorum. If that is meant, say --yes"},
+		{acl.Proxy, []string{"demote", "3"}, exitUsage, "Afterwards: 2 of 2 voters up: one more failure loses the quorum.\nmember: nothing was changed. If that is meant, say --yes\n"},
 		{alone.Proxy, []string{"list"}, exitError, "this is a single server"},
 	} {
 		out, errOut, code := run(t, t.Context(), map[string]string{envServer: x.proxy.ConnectString()}, append([]string{"member"}, x.args...)...)
@@ -167,7 +167,7 @@ func TestMemberLeaderAndDrain(t *testing.T) {
 			_, errOut, code = run(t, t.Context(), env, "member", "drain", fmt.Sprint(id))
 		}
 	}
-	if code != exitUsage || !strings.Contains(errOut, "so its clients find none. If that is meant, say --yes") {
+	if code != exitUsage || !strings.Contains(errOut, "so its clients find none.\nmember: nothing was changed. If that is meant, say --yes") {
 		t.Errorf("drain of the last server: exit %d, %s", code, errOut)
 	}
 	_, errOut, code = run(t, t.Context(), env, "member", "drain", "--end", fmt.Sprint(to))

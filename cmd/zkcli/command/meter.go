@@ -102,12 +102,13 @@ func (c *Call) attended() bool {
 	return !c.App.session && console.Is(c.App.in) && c.App.err.terminal()
 }
 
-// confirm asks the user at the terminal. Without one, it returns nil, or a usage error if the
-// question must be answered.
+// confirm asks the user at the terminal. Without one, it returns nil, or says what would be done
+// and returns a usage error if the question must be answered.
 func (c *Call) confirm(question string, must bool) error {
 	if !c.attended() {
 		if must {
-			return c.Usage("%s. If that is meant, say --yes", strings.TrimSuffix(question, "."))
+			c.App.say("%s", question)
+			return &UsageError{Command: c.Command.Name, Text: "nothing was changed. If that is meant, say --yes"}
 		}
 		return nil
 	}
