@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -27,6 +28,9 @@ type testOptions struct {
 // testSuper is the super user of test servers.
 const testSuper = "super:test"
 
+// errInputClosed is what a test server says whose input ended before it served.
+var errInputClosed = errors.New("the standard input was closed, and the servers end with it: give them a pipe that stays open while the tests run")
+
 // newTestServer returns the command that is a server for tests in any language.
 func newTestServer() *cobra.Command {
 	var o testOptions
@@ -50,13 +54,17 @@ func newTestServer() *cobra.Command {
 			}
 			ctx, stop := untilHangup(cmd.Context())
 			defer stop()
-			ctx, end := context.WithCancel(ctx)
-			defer end()
+			ctx, end := context.WithCancelCause(ctx)
+			defer end(nil)
 			go func() { // it ends with the process if not before
 				_, _ = io.Copy(io.Discard, cmd.InOrStdin())
-				end()
+				end(errInputClosed)
 			}()
-			return o.run(ctx, cmd.OutOrStdout())
+			err := o.run(ctx, cmd.OutOrStdout())
+			if err != nil && context.Cause(ctx) == errInputClosed {
+				return errInputClosed // it did not serve yet
+			}
+			return err
 		},
 	}
 	fl := cmd.Flags()

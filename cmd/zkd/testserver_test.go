@@ -140,3 +140,15 @@ func TestTestServer(t *testing.T) {
 		}
 	}
 }
+
+// TestTestServerWithoutInput starts a test server whose input has ended already, as in a background job.
+func TestTestServerWithoutInput(t *testing.T) {
+	t.Parallel()
+	cmd := program(t, "test-server")
+	cmd.Env = append(cmd.Env, "TMPDIR="+t.TempDir())
+	out, err := cmd.CombinedOutput()
+	served := err == nil && strings.Contains(string(out), "They end with the standard input.") // faster than it saw the end
+	if !served && (err == nil || !strings.Contains(string(out), errInputClosed.Error())) {
+		t.Errorf("%v: %s", err, out)
+	}
+}

@@ -853,7 +853,7 @@ func span(d time.Duration) string {
 func Text(found []Finding) string {
 	var text strings.Builder
 	for i, f := range found {
-		fmt.Fprintf(&text, "%s: %s", strings.ToUpper(f.Severity.String()), f.What)
+		text.WriteString(strings.ToUpper(f.Severity.String()) + ": " + f.What)
 		if f.Since > 0 {
 			text.WriteString(" For " + span(f.Since) + ".")
 		}
