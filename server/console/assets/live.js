@@ -22,14 +22,17 @@ export function live(main, path, signal) {
     said = value;
     state.textContent = paused && waiting.length ? `${count(waiting.length, 'change')} waiting` : said;
   }
+  const quiet = 'following; nothing has changed yet';
   function add(rows) {
+    if (said === quiet) tell('following');
     list.prepend(...rows.reverse());
     while (list.children.length > most) list.lastChild.remove();
   }
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
   render(main, h('div', {class: 'page'}, h('h1', {}, 'Live ', h('span', {class: 'mono'}, name(path, 90))),
     h('p', {class: 'row'}, button, state), place,
     table('Changes', ['Time', 'Change', 'Path', ['Version'], 'Session', 'Zxid'], list),
-    h('p', {class: 'dim small'}, `Changes of ${path === '/' ? 'all nodes' : 'this node and those below it'} that you may read, since this page is open. Times of this table: `, Intl.DateTimeFormat().resolvedOptions().timeZone, '; point at one for UTC.')));
+    h('p', {class: 'dim small'}, `Changes of ${path === '/' ? 'all nodes' : 'this node and those below it'} that you may read, since this page is open. Times are of ${zone}${zone === 'UTC' ? '' : '; point at one for UTC'}.`)));
   follow();
   return {keydown(e) { if (e.key === ' ' && e.target === main) { toggle(); return true; } }};
 
@@ -41,7 +44,7 @@ export function live(main, path, signal) {
       document.addEventListener('visibilitychange', hide);
       signal.addEventListener('abort', hide);
       try {
-        after = await api.feed(path, after, seen.signal, () => { render(place); tell('following'); }, (kind, c, id) => {
+        after = await api.feed(path, after, seen.signal, () => { render(place); tell(list.children.length ? 'following' : quiet); }, (kind, c, id) => {
           after = id ?? after;
           if (kind === 'compacted') { after = undefined; render(place, h('p', {class: 'note'}, 'Some changes were missed: the server has forgotten them.')); return; }
           if (kind === 'unauthorized') throw new Error('The identity has ended.');

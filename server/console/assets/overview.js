@@ -51,9 +51,21 @@ function headline(e) {
 
 function findings(e) {
   if (!e.findings.length) return null;
-  return h('section', {}, h('h2', {}, 'What is wrong'), h('ul', {class: 'findings'}, e.findings.map(f => h('li', {class: f.severity},
-    h('p', {class: 'what'}, h('span', {class: 'tag'}, f.severity), ' ', text(f.what), f.sinceMs ? h('span', {class: 'dim'}, ` for ${duration(f.sinceMs)}`) : null),
-    h('p', {class: 'do'}, text(f.do)), h('p', {class: 'dim small'}, 'docs/why.md#', f.id)))));
+  const title = e.findings.every(f => f.severity === 'notice') ? 'Notices' : 'What is wrong';
+  return h('section', {}, h('h2', {}, title), h('ul', {class: 'findings'}, sharing(e.findings).map(group => h('li', {class: group[0].severity},
+    group.map(f => h('p', {class: 'what'}, h('span', {class: 'tag'}, f.severity), ' ', text(f.what), f.sinceMs ? h('span', {class: 'dim'}, ` for ${duration(f.sinceMs)}`) : null)),
+    h('p', {class: 'do'}, text(group[0].do)), h('p', {class: 'dim small'}, 'docs/why.md#', group[0].id)))));
+}
+
+// sharing puts neighbours together that share a remedy, as zkcli why does.
+function sharing(list) {
+  const groups = [];
+  for (const f of list) {
+    const last = groups.at(-1)?.[0];
+    if (last && last.id === f.id && last.severity === f.severity && last.do === f.do) groups.at(-1).push(f);
+    else groups.push([f]);
+  }
+  return groups;
 }
 
 const unknown = h('span', {class: 'dim', title: 'not known'}, '–');

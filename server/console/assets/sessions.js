@@ -45,21 +45,26 @@ async function load(signal) {
   return [...known.values()].sort((a, b) => (b.conn?.packets_received ?? -1) - (a.conn?.packets_received ?? -1) || (a.id < b.id ? -1 : 1));
 }
 
+// everywhere is whether all servers were asked, as zkcli's console does, and not the one that serves this page.
+const everywhere = mode.fixed && !mode.standby;
+const elsewhere = everywhere ? 'away' : 'elsewhere';
+
 const address = s => s.conn?.remote_socket_address.replace(/^\//, '') ?? '';
 
 function all(list, wanted) {
   const found = list.filter(s => !wanted || s.id.includes(wanted) || address(s).includes(wanted) || s.identity?.toLowerCase().includes(wanted) || s.ephemerals.some(p => p.toLowerCase().includes(wanted)));
   const here = list.filter(s => s.conn).length;
-  return [h('h1', {}, 'Sessions', h('span', {class: 'dim small'}, `  ${count(list.length, 'session')}, ${here} connected to this server`)),
+  return [h('h1', {}, 'Sessions', h('span', {class: 'dim small'}, `  ${count(list.length, 'session')}, ${here} connected${everywhere ? '' : ' to this server'}`)),
     !list.length ? h('p', {class: 'dim'}, 'There are none.') : table('Sessions', ['Session', 'Address', ['Ephemerals'], ['Watches'], ['Requests'], ['Waiting'], ['Latency ms'], ['Timeout'], ['Connected'], 'Last request'],
-      h('tbody', {}, found.slice(0, most).map(s => h('tr', {}, h('td', {}, toSession(s.id)), h('td', {}, address(s) ? [text(address(s)), h('span', {class: 'dim'}, s.conn.secure ? ' TLS' : '', s.identity ? [' ', text(s.identity)] : null)] : h('span', {class: 'dim'}, 'elsewhere')),
+      h('tbody', {}, found.slice(0, most).map(s => h('tr', {}, h('td', {}, toSession(s.id)), h('td', {}, address(s) ? [text(address(s)), h('span', {class: 'dim'}, s.conn.secure ? ' TLS' : '', s.identity ? [' ', text(s.identity)] : null)] : h('span', {class: 'dim'}, elsewhere)),
         h('td', {class: 'number'}, s.ephemerals.length ? digits(s.ephemerals.length) : h('span', {class: 'dim'}, '0')),
         h('td', {class: 'number'}, s.watches === undefined ? h('span', {class: 'dim'}, '–') : digits(s.watches)),
         s.conn ? [digits(s.conn.packets_received), digits(s.conn.outstanding_requests), `${s.conn.avg_latency} / ${s.conn.max_latency}`].map(v => h('td', {class: 'number'}, v)) : [0, 1, 2].map(() => h('td', {class: 'number dim'}, '–')),
         h('td', {class: 'number'}, s.conn ? duration(s.conn.session_timeout) : h('span', {class: 'dim'}, '–')), h('td', {class: 'number'}, s.conn ? ago(s.conn.established) : h('span', {class: 'dim'}, '–')),
         h('td', {class: 'mono'}, s.conn ? text(s.conn.last_operation) : ''))))),
     found.length > most && h('p', {class: 'dim'}, `${digits(found.length - most)} more: search for an id, an address or a path.`),
-    h('p', {class: 'dim small'}, 'A session that is elsewhere is connected to another server, or its client is away. Followers know the sessions of their own clients, and all that have ephemerals.')];
+    h('p', {class: 'dim small'}, everywhere ? 'The client of a session that is away is not connected, or its server does not tell: see cons in 4lw.commands.whitelist.' :
+      'A session that is elsewhere is connected to another server, or its client is away. Followers know the sessions of their own clients, and all that have ephemerals.')];
 }
 
 // end offers the end of a session, or plans it if the URL asks for that.
@@ -79,7 +84,7 @@ function end(panel, id, signal) {
 function one(s, id) {
   if (!s) return [h('h1', {}, 'Session ', h('span', {class: 'mono'}, text(id))), h('p', {}, 'This server does not know it: it has ended, or is another server\'s and has no ephemerals.'), h('p', {}, h('a', {href: '#/sessions'}, 'All sessions'))];
   const c = s.conn;
-  const facts = [['Address', address(s) || 'elsewhere'], ['Ephemerals', digits(s.ephemerals.length)]];
+  const facts = [['Address', address(s) || elsewhere], ['Ephemerals', digits(s.ephemerals.length)]];
   if (s.expires) facts.push(['Ends unless heard of', `within ${duration(s.expires - Date.now())}`]);
   if (s.identity) facts.push(['Identity', s.identity]);
   if (s.watches !== undefined) facts.push(['Watches', digits(s.watches)]);
