@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -34,7 +35,8 @@ func backupCommand() Command {
 		Name: "backup", Synopsis: "create FILE|DIR|- | follow DIR | list DIR | verify FILE|DIR | prune DIR | fetch S3 DIR", Short: "Back up a running server",
 		Long: "create fetches a snapshot of the present state from the AdminServer of --admin, of the\n" +
 			"first one that does not lead if there are several. In a directory the backup gets a\n" +
-			"name with the time, the zxid and a checksum. It is verified before it has its name;\n" +
+			"name with the time, the zxid and a checksum. A name that is not there and has no\n" +
+			"extension becomes a directory; a file is replaced. It is verified before it has its name;\n" +
 			"- is stdout, and is not verified. follow compresses with zstd, create if --zstd or the end of\n" +
 			"FILE, .zst, says so; all commands read both. follow keeps a directory up to date until it is\n" +
 			"stopped: a backup each --base-every, and within --every what was committed since, in\n" +
@@ -146,8 +148,12 @@ func (c *Call) backupCreate(ctx context.Context, o *backupOptions, at string) er
 	if err != nil {
 		return err
 	}
-	_, local := dir.(archive.Dir)
-	info, err := os.Stat(at)
+	intoDir := at != "-"
+	if _, local := dir.(archive.Dir); local && intoDir {
+		if intoDir, err = namesDir(at); err != nil {
+			return err
+		}
+	}
 	switch {
 	case at == "-":
 		if o.zstd {
@@ -163,7 +169,7 @@ func (c *Call) backupCreate(ctx context.Context, o *backupOptions, at string) er
 		}
 		c.App.say("zxid %v, %s", fetched.Zxid, bytesText(fetched.Bytes))
 		return nil
-	case !local, err == nil && info.IsDir():
+	case intoDir:
 		b, err = backup.Create(ctx, servers, dir, o.zstd, time.Now())
 	case o.zstd && !strings.HasSuffix(at, archive.ZstdSuffix):
 		return c.Usage("the name of a compressed file ends in %s", archive.ZstdSuffix)
@@ -176,6 +182,16 @@ func (c *Call) backupCreate(ctx context.Context, o *backupOptions, at string) er
 		return err
 	}
 	return c.backups(&archive.Archive{Storage: dir, Bases: []archive.Base{*b}})
+}
+
+// namesDir reports whether a backup goes into a directory of this name. It makes the directory if nothing is there
+// and the name has no extension: a second backup to a file of that name would replace the first.
+func namesDir(at string) (bool, error) {
+	info, err := os.Stat(at)
+	if errors.Is(err, fs.ErrNotExist) && filepath.Ext(at) == "" {
+		return true, os.MkdirAll(at, 0o700)
+	}
+	return err == nil && info.IsDir(), nil
 }
 
 // backupFollow keeps a directory up to date until ctx ends.

@@ -86,6 +86,9 @@ func (c *Call) serverConfig(ctx context.Context) error {
 	if text == "" {
 		return c.Emit(Output{Note: "Nothing has changed"})
 	}
+	if action != "show" && c.Options.Format != FormatJSON {
+		c.App.say("of the server %s alone", zk.Status().Server)
+	}
 	return c.Emit(Output{Text: text, Raw: []byte(text), Data: strings.Split(strings.TrimSuffix(text, "\n"), "\n")})
 }
 
