@@ -31,7 +31,10 @@ func New(servers string, o Options) (*Client, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	s := newSession(list, o.withDefaults())
+	full := o.withDefaults()
+	s := newSession(list, &full)
+	s.has(o.Session)
+	s.is(o.Auth)
 	s.root = root
 	s.start()
 	return &Client{s: s, root: root}, nil
@@ -76,7 +79,8 @@ func (c *Client) WaitConnected(ctx context.Context) error { return c.s.waitConne
 // this view: Retry is the view's policy if it has one, and RenewSession is false for a view
 // of InSession.
 func (c *Client) Options() Options {
-	o := c.s.opts
+	o := *c.s.opts
+	o.Timeout, o.AllowReadOnly, o.Insist, o.User = c.s.asks.timeout, c.s.asks.readOnly, c.s.asks.insist, c.s.asks.user
 	o.Retry, o.RenewSession = c.policy(), o.RenewSession && c.bound == 0
 	return o
 }

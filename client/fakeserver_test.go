@@ -387,7 +387,7 @@ func waitState(t testing.TB, c *Client, want State) {
 	deadline := time.After(patience)
 	for {
 		c.s.mu.Lock()
-		state, changed := c.s.state, c.s.changed
+		state, changed := c.s.state, c.s.changedLocked()
 		c.s.mu.Unlock()
 		if state == want {
 			return

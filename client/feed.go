@@ -352,6 +352,9 @@ func encodeSubscribe(c *Client, k *call, a *args, b []byte) ([]byte, error) {
 	delete(s.feeds, r.Feed) // of an attempt that failed
 	s.feedID++
 	r.Feed, r.Path = s.feedID, a.full
+	if s.feeds == nil {
+		s.feeds = map[int32]*subscription{}
+	}
 	s.feeds[r.Feed], k.feed = a.feed, a.feed
 	return r.Append(b), nil
 }

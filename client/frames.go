@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync"
 )
 
 // frames reads frames from a connection.
@@ -67,10 +68,16 @@ func isText(b []byte) bool {
 	return !slices.ContainsFunc(b, func(c byte) bool { return c < ' ' || c > '~' })
 }
 
-// rest gives up the buffer, until something comes. It reports false if there is something in it.
+// littles has buffers of that size, which idle connections need for the time of a ping.
+var littles = sync.Pool{New: func() any { return new([little]byte) }}
+
+// rest gives up the buffer, until something comes. It reports false if there is something in it. Payloads are not valid any more.
 func (f *frames) rest() bool {
 	if f.start < f.end {
 		return false
+	}
+	if len(f.buf) == little {
+		littles.Put((*[little]byte)(f.buf))
 	}
 	f.buf, f.start, f.end, f.full = nil, 0, 0, false
 	return true
@@ -87,7 +94,7 @@ func (f *frames) fill(n int) error {
 	}
 	switch {
 	case f.buf == nil:
-		f.buf = make([]byte, little)
+		f.buf = littles.Get().(*[little]byte)[:]
 	case len(f.buf) > 1<<20 && n < usual && f.end < usual: // do not keep the memory of one large reply
 		f.buf = slices.Clone(f.buf[:usual])
 	case f.full && len(f.buf) < usual:

@@ -157,7 +157,7 @@ const (
 )
 
 func newHosts(listed []string, fixed bool, r *rand.Rand) *hosts {
-	h := &hosts{listed: slices.Clone(listed), srv: slices.ContainsFunc(listed, isSRV), fixed: fixed, rand: r}
+	h := &hosts{listed: listed, srv: slices.ContainsFunc(listed, isSRV), fixed: fixed, rand: r}
 	if !h.srv {
 		h.set(h.listed)
 	}

@@ -115,7 +115,7 @@ func TestBackOffOfServerThatHangsUp(t *testing.T) {
 				case conn := <-n.accepted:
 					conn.greet()
 					conn.Close()
-				case <-c.s.finished:
+				case <-c.s.done():
 					return
 				}
 			}

@@ -154,8 +154,8 @@ func (s *session) handshake(ctx context.Context, nc net.Conn, server string) (_ 
 			return nil, err
 		}
 	}
-	if s.opts.User != nil {
-		if err := l.speakFor(in, *s.opts.User); err != nil {
+	if s.asks.user != nil {
+		if err := l.speakFor(in, *s.asks.user); err != nil {
 			return nil, err
 		}
 	}
@@ -177,12 +177,14 @@ func (s *session) handshake(ctx context.Context, nc net.Conn, server string) (_ 
 		}
 	}
 	in.onPart = func(xid int32) { l.hears(xid, false) }
-	l.work.Add(1)
-	go l.receive()
 	s.mu.Lock()
 	l.open = true
 	l.flushLocked()
 	s.mu.Unlock()
+	l.work.Add(1)
+	if !l.rest() {
+		go l.receive()
+	}
 	if resp.ReadOnly {
 		l.work.Go(l.seekQuorum)
 	}
@@ -199,10 +201,10 @@ func (l *link) greet(in *frames) (*greeting, error) {
 	s := l.s
 	s.mu.Lock()
 	req := jute.ConnectRequest{
-		LastZxidSeen: s.seenLocked(), TimeoutMs: int32(min(s.opts.Timeout.Milliseconds(), math.MaxInt32)),
-		SessionID: s.id, Password: s.password, ReadOnly: s.opts.AllowReadOnly, HasReadOnly: true,
+		LastZxidSeen: s.seenLocked(), TimeoutMs: int32(min(s.asks.timeout.Milliseconds(), math.MaxInt32)),
+		SessionID: s.id, Password: s.password, ReadOnly: s.asks.readOnly, HasReadOnly: true,
 	}
-	if s.opts.Insist {
+	if s.asks.insist {
 		req.ProtocolVersion = jute.ProtocolOperator
 	}
 	if s.id == 0 || !s.writable { // a session known only to a read-only server can't be moved
@@ -657,7 +659,7 @@ func (l *link) tell(zxid Zxid, r jute.WatcherEvent) {
 	}
 	s.mu.Unlock()
 	if s.relay != nil {
-		s.relay.o.Event(zxid, r)
+		s.relay.client.Event(zxid, r)
 	}
 	s.told(ev)
 }
@@ -669,7 +671,7 @@ func (s *session) told(ev Event) {
 		t(ev)
 	}
 	if w := s.opts.Watcher; w != nil {
-		s.queue.push(callback{fn: func() { w(ev) }, op: "Options.Watcher", path: ev.Path})
+		s.later(callback{fn: func() { w(ev) }, op: "Options.Watcher", path: ev.Path})
 	}
 }
 

@@ -12,7 +12,8 @@ import (
 // that nothing of it is in doubt.
 func TestNothingIsSentOnAFailedConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSession(nil, (&Options{}).withDefaults())
+		o := Options{}.withDefaults()
+		s := newSession(nil, &o)
 		ours, theirs := net.Pipe()
 		defer theirs.Close()
 		l := &link{s: s, nc: ours, open: true, timer: time.NewTimer(time.Hour), failed: make(chan struct{})}

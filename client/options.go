@@ -235,10 +235,15 @@ func (o Options) withDefaults() Options {
 		o.Logger = slog.Default()
 	}
 	if o.Rand == nil {
-		o.Rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+		o.Rand = rand.New(anyRand{})
 	}
 	return o
 }
+
+// anyRand is random, for any goroutine.
+type anyRand struct{}
+
+func (anyRand) Uint64() uint64 { return rand.Uint64() }
 
 // lookupSRV asks the system's resolver.
 func lookupSRV(ctx context.Context, name string) ([]string, error) {

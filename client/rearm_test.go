@@ -121,7 +121,7 @@ func TestManyWatchesAreSetAgain(t *testing.T) {
 }
 
 func TestChunksOfSetWatches(t *testing.T) {
-	w := newWatches()
+	var w watches
 	for i := range 50 {
 		for k := range watchKinds {
 			path := fmt.Sprintf("/%d/%02d", k, i)

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -20,13 +21,13 @@ import (
 //
 // Relay is for programs such as zkd edge. Others use Client.
 type Relay struct {
-	c *Client
-	o RelayOptions
+	c      *Client
+	client RelayClient
 
-	passes  chan struct{} // capacity 1, full while something of a server is passed on, and while the relay is held
-	passed  chan struct{} // capacity 1: Hold may look again
-	telling atomic.Int32  // replies that are passed on now
-	left    atomic.Bool   // another relay continues this one
+	passes  chan struct{}                 // capacity 1, full while something of a server is passed on, and while the relay is held
+	passed  atomic.Pointer[chan struct{}] // of Hold: capacity 1, it may look again
+	telling atomic.Int32                  // replies that are passed on now
+	left    atomic.Bool                   // another relay continues this one
 
 	// Guarded by session.mu.
 	rules   *resume.Session         // what it decides
@@ -39,27 +40,43 @@ type Relay struct {
 	memory fromMemory
 }
 
-// RelayOptions are what a Relay needs to know of its client. Options.Session is the session that the client
-// resumes, if it does.
+// Relays make Relays to the same servers, with the same options.
+type Relays struct {
+	servers []string
+	opts    *Options
+}
+
+// RelayOptions are what a Relay needs to know of its client.
 type RelayOptions struct {
-	Options
+	// Timeout, AllowReadOnly, Insist and User are those of Options for this relay.
+	Timeout               time.Duration
+	AllowReadOnly, Insist bool
+	User                  *string
+	// Session is the session that the client resumes, if it does.
+	Session SessionKey
 	// Seen is the highest zxid that the client has seen.
 	Seen Zxid
-	// Record, if it is not nil, is that of a Relay which this one continues. Session, Seen and the options that are about the client are its.
+	// Record, if it is not nil, is that of a Relay which this one continues. All of the above are its.
 	Record *RelayRecord
 	// Memory, if it is not nil, answers reads where it can. What it has is what the servers let User read.
 	Memory Memory
-	// Carry, if it is not nil, makes each connection for the session to a server of the connect string, at one of its addresses. open
-	// opens one of the session's own, with TLS if the options want it.
-	Carry func(ctx context.Context, server, address string, open func(context.Context) (net.Conn, error)) (net.Conn, error)
+}
+
+// RelayClient is the client of a Relay.
+type RelayClient interface {
 	// Reply gets the answer to each request of Forward, in their order. Event gets the events of watches, before
 	// the replies that show what has changed. Both are called by one goroutine at a time, and delay everything
 	// else of the session.
-	Reply func(Forwarded)
-	Event func(zxid Zxid, ev jute.WatcherEvent)
-	// Ended, if it is not nil, is called when the session has ended for its client, after the last reply, and just before Done is closed. It is not
+	Reply(Forwarded)
+	Event(zxid Zxid, ev jute.WatcherEvent)
+	// Attempted is called when a server was tried. err is nil if it has accepted the session.
+	Attempted(server string, err error)
+	// Carry makes each connection for the session to a server of the connect string, at one of its addresses. open
+	// opens one of the session's own, with TLS if the options want it.
+	Carry(ctx context.Context, server, address string, open func(context.Context) (net.Conn, error)) (net.Conn, error)
+	// Ended is called when the session has ended for its client, after the last reply, and just before Done is closed. It is not
 	// called for a relay that another one continues.
-	Ended func(*Relay)
+	Ended(*Relay)
 }
 
 // Forwarded is the answer to a request that was forwarded.
@@ -77,8 +94,9 @@ type Forwarded struct {
 	Expired bool
 }
 
-// NewRelay begins to connect a session. The connect string must have no path.
-func NewRelay(servers string, o RelayOptions) (*Relay, error) {
+// NewRelays returns what makes Relays. The connect string must have no path. What the options say of a session, its identities and its hooks is not used.
+// Several relays need a Rand for several goroutines, or nil.
+func NewRelays(servers string, o Options) (*Relays, error) {
 	list, root, err := ParseServers(servers)
 	if err == nil && root != "" {
 		err = errors.New("a relay passes paths on as they are, and takes no path at the end of the servers: " + root)
@@ -89,20 +107,30 @@ func NewRelay(servers string, o RelayOptions) (*Relay, error) {
 	if err != nil {
 		return nil, err
 	}
+	o = o.withDefaults()
+	return &Relays{list, &o}, nil
+}
+
+// New begins to connect a session.
+func (m *Relays) New(c RelayClient, o RelayOptions) *Relay {
 	if o.Record != nil {
 		o = o.Record.options(o)
 	}
-	s := newSession(list, o.withDefaults())
+	s := newSession(m.servers, m.opts)
+	s.asks = asks{cmp.Or(o.Timeout, m.opts.Timeout), o.AllowReadOnly, o.Insist, o.User}
+	s.timeout = s.asks.timeout
+	s.has(o.Session)
 	s.lastZxid = o.Seen
 	s.relay = &Relay{
-		c: &Client{s: s}, o: o, rules: resume.New(o.Seen, 0, nil), heard: time.Now(), holder: jute.Holder(s.opts.Rand.Int32()|2) | jute.HolderTakes,
-		passes: make(chan struct{}, 1), passed: make(chan struct{}, 1),
+		c: &Client{s: s}, client: c, rules: resume.New(o.Seen, 0, nil), heard: time.Now(), holder: jute.Holder(m.opts.Rand.Int32()|2) | jute.HolderTakes,
+		passes: make(chan struct{}, 1),
 	}
+	s.relay.memory.of = o.Memory
 	if o.Record != nil {
 		s.relay.take(o.Record)
 	}
 	s.start()
-	return s.relay, nil
+	return s.relay
 }
 
 // maxAsked is how many requests of a client may be without an answer before no more are taken. Each takes some 500 bytes besides its own, and a server reads
@@ -122,7 +150,7 @@ func (r *Relay) Client() *Client { return r.c }
 
 // Done returns a channel that is closed when the session is not, or no longer, connected for its client. All
 // requests have their answers then. After a closeSession that a server has answered, it is closed by Abort.
-func (r *Relay) Done() <-chan struct{} { return r.c.s.finished }
+func (r *Relay) Done() <-chan struct{} { return r.c.s.done() }
 
 // Expired reports whether a server has said that the session has ended.
 func (r *Relay) Expired() bool {
@@ -277,9 +305,9 @@ func (f *forwarded) finish(err error) (abandoned bool) {
 	}
 	r.telling.Add(1)
 	s.mu.Unlock()
-	r.o.Reply(a)
+	r.client.Reply(a)
 	for _, a := range held {
-		r.o.Reply(*a)
+		r.client.Reply(*a)
 	}
 	r.telling.Add(-1)
 	r.wake()

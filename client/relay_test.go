@@ -1,8 +1,10 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +14,30 @@ import (
 	"github.com/zkd-project/zkd/internal/resume"
 	"github.com/zkd-project/zkd/jute"
 )
+
+// told is the client of a relay in a test.
+type told struct {
+	reply func(Forwarded)
+	event func(Zxid, jute.WatcherEvent)
+}
+
+func (c *told) Reply(a Forwarded)                     { c.reply(a) }
+func (c *told) Event(zxid Zxid, ev jute.WatcherEvent) { c.event(zxid, ev) }
+func (c *told) Attempted(string, error)               {}
+func (c *told) Ended(*Relay)                          {}
+func (c *told) Carry(ctx context.Context, _, _ string, open func(context.Context) (net.Conn, error)) (net.Conn, error) {
+	return open(ctx)
+}
+
+// startRelay makes a relay, whose random choices depend on a seed.
+func (n *fakeNet) startRelay(c *told, o RelayOptions, seed uint64) *Relay {
+	n.t.Helper()
+	m, err := NewRelays("a:1,b:2", n.options(Options{Rand: seeded(seed)}))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return m.New(c, o)
+}
 
 // relayed is a relay in a test, and what its client was told.
 type relayed struct {
@@ -23,8 +49,7 @@ type relayed struct {
 func (n *fakeNet) newRelay(o RelayOptions) *relayed {
 	n.t.Helper()
 	r := &relayed{}
-	o.Options = n.options(o.Options)
-	o.Reply = func(a Forwarded) {
+	reply := func(a Forwarded) {
 		switch {
 		case a.Lost == nil && a.Zxid < r.seen:
 			n.t.Errorf("the answer to %d is at zxid %v, after one at %v", a.Xid, a.Zxid, r.seen)
@@ -34,13 +59,9 @@ func (n *fakeNet) newRelay(o RelayOptions) *relayed {
 			r.told, r.seen = append(r.told, fmt.Sprintf("%d ok %q", a.Xid, a.Body)), a.Zxid
 		}
 	}
-	o.Event = func(zxid Zxid, ev jute.WatcherEvent) { r.told = append(r.told, fmt.Sprintf("%v %s", ev.Type, ev.Path)) }
-	relay, err := NewRelay("a:1,b:2", o)
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	n.t.Cleanup(relay.Abort)
-	r.Relay = relay
+	event := func(zxid Zxid, ev jute.WatcherEvent) { r.told = append(r.told, fmt.Sprintf("%v %s", ev.Type, ev.Path)) }
+	r.Relay = n.startRelay(&told{reply, event}, o, 1)
+	n.t.Cleanup(r.Abort)
 	return r
 }
 
@@ -748,7 +769,7 @@ func TestRelayRemembersFewIdentities(t *testing.T) {
 func TestSlowReplay(t *testing.T) {
 	bubble(t, func(t *testing.T, n *fakeNet) {
 		const timeout = 9 * time.Second
-		r := n.newRelay(RelayOptions{Options: Options{Timeout: timeout}})
+		r := n.newRelay(RelayOptions{Timeout: timeout})
 		conn := r.watchesAcross(n, n.accept())
 		conn.reply(conn.expect(jute.OpSubscribe), 7, &jute.SubscribeResponse{Zxid: 5})
 		go func() {
@@ -773,7 +794,7 @@ func TestSlowReplay(t *testing.T) {
 func TestRelayOfOneWayConnection(t *testing.T) {
 	bubble(t, func(t *testing.T, n *fakeNet) {
 		const timeout = 9 * time.Second
-		r := n.newRelay(RelayOptions{Options: Options{Timeout: timeout}})
+		r := n.newRelay(RelayOptions{Timeout: timeout})
 		first := n.accept()
 		first.grant(0)
 		synctest.Wait()

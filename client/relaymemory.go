@@ -39,6 +39,8 @@ const xidCatchUp int32 = -18
 
 // fromMemory is the part of a Relay that answers from memory.
 type fromMemory struct {
+	of Memory // or nil
+
 	// Guarded by session.mu.
 	proofs bool // the client has shown who it is, so it may see what others may not
 
@@ -106,19 +108,19 @@ func (r *Relay) tellLocal(t resume.Event) {
 	told := r.rules.HearsLocally(t)
 	s.mu.Unlock()
 	if told {
-		r.o.Event(t.Zxid, t.WatcherEvent)
+		r.client.Event(t.Zxid, t.WatcherEvent)
 	}
 }
 
 // remembers answers a read from the memory, if it can.
 func (r *Relay) remembers(xid int32, op OpCode, body []byte) bool {
-	if r.o.Memory == nil || op != jute.OpExists && op != jute.OpGetData && op != jute.OpGetChildren && op != jute.OpGetChildren2 {
+	if r.memory.of == nil || op != jute.OpExists && op != jute.OpGetData && op != jute.OpGetChildren && op != jute.OpGetChildren2 {
 		return false
 	}
 	d := jute.NewDecoder(body)
 	var q jute.PathWatchRequest
 	q.Decode(&d)
-	if d.Err() != nil || len(d.Rest()) > 0 || jute.ValidatePath(q.Path) != nil || !r.o.Memory.Covers(q.Path) || r.enter() != nil {
+	if d.Err() != nil || len(d.Rest()) > 0 || jute.ValidatePath(q.Path) != nil || !r.memory.of.Covers(q.Path) || r.enter() != nil {
 		return false
 	}
 	defer r.exit()
@@ -143,7 +145,7 @@ func (r *Relay) remembers(xid int32, op OpCode, body []byte) bool {
 			l.ping(now)
 		}
 		a.Xid, a.Op, a.Remembered = xid, op, true
-		r.o.Reply(a)
+		r.client.Reply(a)
 		return true
 	}
 }
@@ -165,7 +167,7 @@ func (r *Relay) seeLocked(op OpCode, q *jute.PathWatchRequest) (a Forwarded, ans
 	}
 	s, m := r.c.s, &r.memory
 	behind := Zxid(0)
-	r.o.Memory.See(r, q.Path, func(n *Remembered) (watches WatchSet) {
+	r.memory.of.See(r, q.Path, func(n *Remembered) (watches WatchSet) {
 		m.mu.Lock()
 		again = len(m.heard) > 0
 		m.mu.Unlock()
@@ -185,7 +187,7 @@ func (r *Relay) seeLocked(op OpCode, q *jute.PathWatchRequest) (a Forwarded, ans
 		return k.Watches
 	})
 	if behind > 0 {
-		r.o.Memory.Behind(behind)
+		r.memory.of.Behind(behind)
 	}
 	return a, answered, again
 }
@@ -206,7 +208,7 @@ func (r *Relay) rememberedLocked(op OpCode, n *Remembered) (a Forwarded) {
 
 // goUpstream makes the server of the connection ready for a request.
 func (r *Relay) goUpstream() {
-	if r.o.Memory == nil {
+	if r.memory.of == nil {
 		return
 	}
 	r.c.s.mu.Lock()
@@ -228,7 +230,7 @@ func (r *Relay) upstreamLocked() {
 		l.flushLocked()
 	}
 	if u.Forgets {
-		r.o.Memory.Forget(r)
+		r.memory.of.Forget(r)
 	}
 }
 
@@ -244,8 +246,8 @@ func (r *Relay) syncLocked(l *link) {
 // overLocked is called when the session has ended.
 func (r *Relay) overLocked() {
 	r.rules.Watches.End()
-	if r.o.Memory != nil {
-		r.o.Memory.Forget(r)
+	if r.memory.of != nil {
+		r.memory.of.Forget(r)
 	}
 }
 

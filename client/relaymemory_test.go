@@ -596,21 +596,18 @@ func (m *memoryRun) check() {
 }
 
 // start connects a relay with a memory to an ensemble, until ctx ends.
-func (m *memoryRun) start(ctx context.Context, t *testing.T, seed uint64) (*fakeNet, *Relay, RelayOptions) {
+func (m *memoryRun) start(ctx context.Context, t *testing.T, seed uint64) (*fakeNet, *Relay, *told, RelayOptions) {
 	n := newFakeNet(t)
 	model := &memoryModel{r: seeded(seed + 1000), watches: map[*Relay]map[string]WatchSet{}}
 	m.s = &memoryServer{t: t, m: model, r: seeded(seed), replies: map[int64][]byte{}}
 	m.s.commit(EventDataChanged, "/o")
 	go m.s.run(ctx, n)
-	o := RelayOptions{Options: n.options(Options{Rand: seeded(seed), Timeout: memoryTimeout}), Reply: m.reply, Event: m.event, Memory: model}
-	r, err := NewRelay("a:1,b:2", o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c, o := &told{m.reply, m.event}, RelayOptions{Timeout: memoryTimeout, Memory: model}
+	r := n.startRelay(c, o, seed)
 	if _, err := r.WaitConnected(ctx); err != nil {
 		t.Fatal(err)
 	}
-	return n, r, o
+	return n, r, c, o
 }
 
 // ask has the client ask.
@@ -628,7 +625,7 @@ func runHeard(t *testing.T, seed uint64) (wrong []string) {
 	ctx, cancel := context.WithCancel(bg)
 	defer cancel()
 	m := &memoryRun{}
-	_, r, _ := m.start(ctx, t, seed)
+	_, r, _, _ := m.start(ctx, t, seed)
 	s, model := m.s, m.s.m
 	s.mu.Lock()
 	s.calm, s.calmSince = true, time.Now()
@@ -658,7 +655,7 @@ func runMemory(t *testing.T, seed uint64) (wrong []string, remembered int) {
 	ctx, cancel := context.WithCancel(bg)
 	defer cancel()
 	m := &memoryRun{}
-	n, r, o := m.start(ctx, t, seed)
+	n, r, c, o := m.start(ctx, t, seed)
 	s, model := m.s, m.s.m
 	random := rand.New(rand.NewPCG(seed, 1))
 	ask := func(q memoryAsked) { m.ask(r, q) }
@@ -691,7 +688,7 @@ func runMemory(t *testing.T, seed uint64) (wrong []string, remembered int) {
 			time.Sleep(time.Duration(random.IntN(100)) * time.Millisecond)
 		}
 		if random.IntN(30) == 0 {
-			r = n.again(r, time.Duration(random.IntN(300))*time.Millisecond, o)
+			r = n.again(r, time.Duration(random.IntN(300))*time.Millisecond, c, o)
 		}
 	}
 	model.fail(false)

@@ -401,7 +401,7 @@ func (m *relayRun) check() {
 }
 
 // again makes a relay again from its record, if nothing is under way within a time.
-func (n *fakeNet) again(r *Relay, within time.Duration, o RelayOptions) *Relay {
+func (n *fakeNet) again(r *Relay, within time.Duration, c *told, o RelayOptions) *Relay {
 	ctx, cancel := context.WithTimeout(bg, within)
 	defer cancel()
 	held, err := r.Hold(ctx)
@@ -409,15 +409,11 @@ func (n *fakeNet) again(r *Relay, within time.Duration, o RelayOptions) *Relay {
 		return r
 	}
 	d := jute.NewDecoder(held.Append(nil))
-	o.Rand = seeded(uint64(held.number))
 	o.Record = new(RelayRecord)
 	if o.Record.Decode(&d); d.Err() != nil || len(d.Rest()) > 0 {
 		n.t.Fatalf("%v, and %d bytes", d.Err(), len(d.Rest()))
 	}
-	now, err := NewRelay("a:1,b:2", o)
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	now := n.startRelay(c, o, uint64(held.number))
 	r.Leave()
 	return now
 }
@@ -430,11 +426,8 @@ func runRelay(t *testing.T, seed uint64) []string {
 	defer cancel()
 	go s.run(ctx, n)
 	m := &relayRun{s: s}
-	o := RelayOptions{Options: n.options(Options{Rand: seeded(seed), Timeout: time.Hour}), Reply: m.reply, Event: m.event}
-	relay, err := NewRelay("a:1,b:2", o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c, o := &told{m.reply, m.event}, RelayOptions{Timeout: time.Hour}
+	relay := n.startRelay(c, o, seed)
 	if _, err := relay.WaitConnected(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -470,7 +463,7 @@ func runRelay(t *testing.T, seed uint64) []string {
 			time.Sleep(time.Duration(random.IntN(300)) * time.Millisecond)
 		}
 		if random.IntN(20) == 0 {
-			r.Relay = n.again(r.Relay, time.Duration(random.IntN(300))*time.Millisecond, o)
+			r.Relay = n.again(r.Relay, time.Duration(random.IntN(300))*time.Millisecond, c, o)
 		}
 	}
 	s.mu.Lock()

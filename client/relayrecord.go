@@ -120,6 +120,9 @@ var ErrNotHeld = errors.New("the session can't continue on another connection")
 // of the session. Forward must not be called from the call of Hold on. If ctx ends, or the session can't be continued (ErrNotHeld), the relay is
 // not held.
 func (r *Relay) Hold(ctx context.Context) (*RelayRecord, error) {
+	passed := make(chan struct{}, 1)
+	r.passed.Store(&passed)
+	defer r.passed.Store(nil)
 	for {
 		select {
 		case r.passes <- struct{}{}:
@@ -134,7 +137,7 @@ func (r *Relay) Hold(ctx context.Context) (*RelayRecord, error) {
 		default:
 		}
 		select {
-		case <-r.passed:
+		case <-passed:
 		case <-r.Done():
 			return nil, ErrNotHeld
 		case <-ctx.Done():
@@ -156,8 +159,12 @@ func (r *Relay) Leave() {
 
 // wake lets Hold look again.
 func (r *Relay) wake() {
+	passed := r.passed.Load()
+	if passed == nil {
+		return
+	}
 	select {
-	case r.passed <- struct{}{}:
+	case *passed <- struct{}{}:
 	default:
 	}
 }
@@ -190,8 +197,8 @@ func (r *Relay) record() (_ *RelayRecord, quiet bool, _ error) {
 	}
 	last, tail := r.rules.Tail()
 	q := &RelayRecord{
-		key: SessionKey{ID: s.id, Password: slices.Clone(s.password)}, timeoutMs: int32(s.timeout.Milliseconds()), wantedMs: int32(s.opts.Timeout.Milliseconds()),
-		readOnly: s.opts.AllowReadOnly, insist: s.opts.Insist, number: int64(s.seq), holder: r.holder, seen: s.lastZxid, last: last,
+		key: SessionKey{ID: s.id, Password: slices.Clone(s.password)}, timeoutMs: int32(s.timeout.Milliseconds()), wantedMs: int32(s.asks.timeout.Milliseconds()),
+		readOnly: s.asks.readOnly, insist: s.asks.insist, number: int64(s.seq), holder: r.holder, seen: s.lastZxid, last: last,
 	}
 	for _, t := range tail {
 		q.ofLast = append(q.ofLast, jute.WatcherEvent{Type: t.Type, State: jute.StateSyncConnected, Path: t.Path})
@@ -202,7 +209,7 @@ func (r *Relay) record() (_ *RelayRecord, quiet bool, _ error) {
 		}
 		q.auth = append(q.auth, Auth{Scheme: a.Scheme, Data: slices.Clone(a.Data)})
 	}
-	q.user = r.o.User
+	q.user = s.asks.user
 	if userLeft.Planted() {
 		q.user = nil
 	}
@@ -213,7 +220,7 @@ func (r *Relay) record() (_ *RelayRecord, quiet bool, _ error) {
 // options returns the options of a relay that continues the one of the record.
 func (r *RelayRecord) options(o RelayOptions) RelayOptions {
 	o.Session, o.Seen, o.Timeout = r.key, r.seen, time.Duration(r.wantedMs)*time.Millisecond
-	o.AllowReadOnly, o.Insist, o.Auth, o.User = r.readOnly, r.insist, r.auth, r.user
+	o.AllowReadOnly, o.Insist, o.User = r.readOnly, r.insist, r.user
 	return o
 }
 
@@ -232,6 +239,7 @@ func (r *Relay) take(q *RelayRecord) {
 		}
 		tail = append(tail, resume.Event{Zxid: q.last, WatcherEvent: ev})
 	}
+	s.is(q.auth)
 	r.holder, r.rules = q.holder, resume.New(q.seen, q.last, tail)
 	for k, paths := range q.watches {
 		if relayRecordUnwatched.Planted() {

@@ -61,7 +61,7 @@ func FuzzRelayRecord(f *testing.F) {
 func TestRelayHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNet(t)
-		r := n.newRelay(RelayOptions{Options: Options{Timeout: time.Hour}})
+		r := n.newRelay(RelayOptions{Timeout: time.Hour})
 		c := n.accept()
 		c.grant(0)
 		synctest.Wait()
@@ -120,7 +120,7 @@ func TestRelayNotHeld(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := newFakeNet(t)
-				r := n.newRelay(RelayOptions{Options: Options{Timeout: time.Hour}})
+				r := n.newRelay(RelayOptions{Timeout: time.Hour})
 				c := n.accept()
 				c.grantOf(tt.features, 0)
 				synctest.Wait()

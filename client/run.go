@@ -50,7 +50,7 @@ func (s *session) run() {
 func (s *session) reconnect(l *link) {
 	err := l.err
 	if closing := s.lost(l, err); closing {
-		<-s.ctx.Done() // the session is closed: no server is to be asked about it
+		s.awaitAbort() // the session is closed: no server is to be asked about it
 	}
 	if l.answered || time.Since(l.began) >= lastPause {
 		s.hosts.held()
@@ -71,7 +71,7 @@ func (s *session) reconnect(l *link) {
 // ended ends the session if an error does, or Close. It reports whether the session has ended.
 func (s *session) ended(err error) bool {
 	switch {
-	case s.ctx.Err() != nil:
+	case s.aborted.Load():
 		s.over(StateClosed, ErrClosed, errAbort)
 	case s.relay != nil && ends(err):
 		s.mu.Lock()
@@ -97,10 +97,14 @@ func (s *session) ended(err error) bool {
 
 // conclude is called when the session has ended.
 func (s *session) conclude() {
-	if r := s.relay; r != nil && r.o.Ended != nil && !r.left.Load() {
-		r.o.Ended(r)
+	if r := s.relay; r != nil && !r.left.Load() {
+		r.client.Ended(r)
 	}
-	close(s.finished)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.concluded = true; s.finished != nil {
+		close(s.finished)
+	}
 }
 
 // resumes reports whether a session whose connection is lost is to have another one.
@@ -112,7 +116,7 @@ func (s *session) resumes(err error) bool {
 
 // linger waits for Close after the session has ended, so that StateClosed is reported.
 func (s *session) linger() {
-	<-s.ctx.Done()
+	s.awaitAbort()
 	s.over(StateClosed, ErrClosed, errAbort)
 }
 
@@ -143,7 +147,7 @@ func (s *session) over(state State, err, cause error) {
 	}
 	s.failTaken(calls, sent, err, cause)
 	for _, cb := range last {
-		s.queue.push(cb)
+		s.later(cb)
 	}
 }
 
@@ -151,7 +155,7 @@ func (s *session) over(state State, err, cause error) {
 func (s *session) renew() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.id, s.password, s.timeout, s.writable, s.lastZxid = 0, nil, s.opts.Timeout, false, 0
+	s.id, s.password, s.timeout, s.writable, s.lastZxid = 0, nil, s.asks.timeout, false, 0
 	s.failures = nil
 	s.setStateLocked(StateConnecting, "", nil)
 }
@@ -169,7 +173,7 @@ func (s *session) lost(l *link, err error) (closing bool) {
 	}
 	calls, sent := s.takeCallsLocked(closing)
 	s.failedLocked(l.server, err)
-	if s.ctx.Err() == nil && !closing { // the server closes the connection of a closed session
+	if !s.aborted.Load() && !closing { // the server closes the connection of a closed session
 		s.setStateLocked(StateSuspended, l.server, err)
 	}
 	s.mu.Unlock()
@@ -190,7 +194,8 @@ func (s *session) lost(l *link, err error) (closing bool) {
 
 // reach tries servers until one accepts the session. An error ends the session.
 func (s *session) reach() (*link, error) {
-	ctx := s.ctx
+	ctx, release := s.until()
+	defer release()
 	s.mu.Lock()
 	born, deadline := s.id != 0, s.heard.Add(s.timeout)
 	s.mu.Unlock()
@@ -210,9 +215,7 @@ func (s *session) reach() (*link, error) {
 		}
 		began := time.Now()
 		l, err := s.attempt(ctx, server)
-		if t := s.opts.Trace.Attempt; t != nil {
-			t(server, time.Since(began), err)
-		}
+		s.attempted(server, time.Since(began), err)
 		if err == nil {
 			return l, nil
 		}
@@ -226,6 +229,15 @@ func (s *session) reach() (*link, error) {
 			return nil, s.unreachable(err)
 		}
 		s.log(slog.LevelDebug, "server failed", "server", server, "err", err)
+	}
+}
+
+// attempted is called when a server was tried.
+func (s *session) attempted(server string, took time.Duration, err error) {
+	if s.relay != nil {
+		s.relay.client.Attempted(server, err)
+	} else if t := s.opts.Trace.Attempt; t != nil {
+		t(server, took, err)
 	}
 }
 
@@ -298,7 +310,7 @@ func (s *session) lookupSRV(ctx context.Context, name string) []string {
 
 // unreachable explains an error that ends the session.
 func (s *session) unreachable(err error) error {
-	if s.ctx.Err() == nil && !errors.Is(err, errExpiredByServer) && !errors.Is(err, ErrAuthFailed) && !errors.Is(err, ErrSessionMoved) {
+	if !s.aborted.Load() && !errors.Is(err, errExpiredByServer) && !errors.Is(err, ErrAuthFailed) && !errors.Is(err, ErrSessionMoved) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return fmt.Errorf("no server was reached within the session's timeout of %v: %w", s.timeout, s.connectErrorLocked(ErrSessionExpired))
@@ -342,8 +354,8 @@ func (s *session) attemptAddress(ctx context.Context, within time.Duration, serv
 	dial := func(ctx context.Context) (net.Conn, error) { return s.dial(ctx, server, addr) }
 	var nc net.Conn
 	var err error
-	if r := s.relay; r != nil && r.o.Carry != nil {
-		nc, err = r.o.Carry(ctx, server, addr, dial)
+	if r := s.relay; r != nil {
+		nc, err = r.client.Carry(ctx, server, addr, dial)
 	} else {
 		nc, err = dial(ctx)
 	}
@@ -396,7 +408,7 @@ func (s *session) keep(l *link) {
 	l.timer = time.AfterFunc(s.timeout/3, l.look)
 	s.mu.Unlock()
 	l.endOnce()
-	if s.ctx.Err() != nil { // it may have ended before the connection was there
+	if s.aborted.Load() { // it may have ended before the connection was there
 		l.fail(errAbort)
 	}
 }

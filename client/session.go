@@ -21,32 +21,35 @@ import (
 //
 // Lock order: mu, then the lock of a Future, a stream or the callbacks.
 type session struct {
-	opts  Options
+	opts  *Options // with the defaults; relays share them
+	asks  asks
 	root  string // of the connect string; stripped from the paths that Options.Watcher and Trace get
 	hosts *hosts // owned by run
 
-	ctx      context.Context // ends when the session must end at once
-	cancel   context.CancelCauseFunc
-	finished chan struct{} // closed when run has returned
+	aborted atomic.Bool // the session must end at once
 	// background are the goroutines for work that calls leave unfinished: see inBackground.
 	background sync.WaitGroup
 	opsOnce    sync.Once
 	ops        *table // made by table
-	queue      callbacks
+	queueOnce  sync.Once
+	queue      *callbacks   // made by later
 	stateNow   atomic.Int32 // state, for readers without the lock
 
-	mu       sync.Mutex
-	state    State
-	changed  chan struct{} // closed and replaced on each change of state
-	closing  bool
-	id       jute.SessionID
-	password []byte
-	timeout  time.Duration // as negotiated; before that, as requested
-	writable bool          // a server with a quorum knows the session
-	lastZxid Zxid
-	heard    time.Time // when the newest request that has been answered was sent
-	kept     time.Time // the same, of requests to servers with a quorum, which extend the session
-	failures []*ServerError
+	mu        sync.Mutex
+	state     State
+	changed   chan struct{}              // closed on the next change of state, nil while nobody waits for one
+	finished  chan struct{}              // closed when the session is over, nil while nobody waits for that
+	concluded bool                       // it is
+	cancels   []*context.CancelCauseFunc // of the contexts of until
+	closing   bool
+	id        jute.SessionID
+	password  []byte
+	timeout   time.Duration // as negotiated; before that, as requested
+	writable  bool          // a server with a quorum knows the session
+	lastZxid  Zxid
+	heard     time.Time // when the newest request that has been answered was sent
+	kept      time.Time // the same, of requests to servers with a quorum, which extend the session
+	failures  []*ServerError
 
 	relay *Relay // that the session belongs to, or nil
 	conn  *link  // nil while there is none
@@ -63,7 +66,7 @@ type session struct {
 	// signalled when either shrinks.
 	out     []byte
 	waiting int
-	room    *sync.Cond
+	room    sync.Cond
 	// enc and mark are the request being encoded between begin and end, while mu is held.
 	enc  []byte
 	mark int
@@ -75,7 +78,7 @@ type session struct {
 
 	auths     []*authEntry
 	watches   watches
-	feeds     map[int32]*subscription // by their numbers
+	feeds     map[int32]*subscription // by their numbers, nil until there is one
 	feedID    int32                   // the last one
 	listeners []*listener
 }
@@ -87,31 +90,86 @@ const maxOut = 16 << 20
 // connection. If the connection breaks, the outcome of all written requests is unknown.
 const firstBatch = 64 << 10
 
-func newSession(list []string, o Options) *session {
+// asks are those of the Options that each Relay has for itself.
+type asks struct {
+	timeout          time.Duration
+	readOnly, insist bool
+	user             *string
+}
+
+func newSession(list []string, o *Options) *session {
 	s := &session{
-		opts: o, hosts: newHosts(list, o.Fixed, o.Rand), timeout: o.Timeout,
-		changed: make(chan struct{}), finished: make(chan struct{}), watches: newWatches(),
-		feeds: map[int32]*subscription{},
-		queue: callbacks{log: o.Logger, slow: o.SlowCallback},
+		opts: o, asks: asks{o.Timeout, o.AllowReadOnly, o.Insist, o.User}, hosts: newHosts(list, o.Fixed, o.Rand), timeout: o.Timeout,
 	}
-	if key := o.Session; key.ID != 0 {
-		s.id, s.password, s.writable, s.heard = key.ID, slices.Clone(key.Password), true, time.Now()
-		s.kept = s.heard
-	}
-	s.room = sync.NewCond(&s.mu)
-	s.ctx, s.cancel = context.WithCancelCause(context.Background())
-	for _, a := range o.Auth {
-		s.auths = append(s.auths, &authEntry{Auth: Auth{Scheme: a.Scheme, Data: slices.Clone(a.Data)}})
-	}
+	s.room.L = &s.mu
 	return s
 }
 
+// has makes a session that has not begun continue an existing one, if there is a key.
+func (s *session) has(key SessionKey) {
+	if key.ID != 0 {
+		s.id, s.password, s.writable, s.heard = key.ID, slices.Clone(key.Password), true, time.Now()
+		s.kept = s.heard
+	}
+}
+
+// is adds identities to a session that has not begun.
+func (s *session) is(auth []Auth) {
+	for _, a := range auth {
+		s.auths = append(s.auths, &authEntry{Auth: Auth{Scheme: a.Scheme, Data: slices.Clone(a.Data)}})
+	}
+}
+
 func (s *session) start() { go s.run() }
+
+// until returns a context that ends when the session must end at once. An idle session has none.
+func (s *session) until() (ctx context.Context, release func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.aborted.Load() {
+		cancel(errAbort)
+	} else {
+		s.cancels = append(s.cancels, &cancel)
+	}
+	return ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.cancels = slices.DeleteFunc(s.cancels, func(c *context.CancelCauseFunc) bool { return c == &cancel })
+		cancel(nil)
+	}
+}
+
+// awaitAbort waits until the session must end at once.
+func (s *session) awaitAbort() {
+	ctx, release := s.until()
+	defer release()
+	<-ctx.Done()
+}
+
+// done returns a channel that is closed when the session is over.
+func (s *session) done() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.finished == nil {
+		s.finished = make(chan struct{})
+		if s.concluded {
+			close(s.finished)
+		}
+	}
+	return s.finished
+}
 
 // table returns the operations. They are made for the first one: a Relay has none.
 func (s *session) table() *table {
 	s.opsOnce.Do(func() { s.ops = newTable() })
 	return s.ops
+}
+
+// later runs a callback. A Relay has none.
+func (s *session) later(cb callback) {
+	s.queueOnce.Do(func() { s.queue = &callbacks{log: s.opts.Logger, slow: s.opts.SlowCallback} })
+	s.queue.push(cb)
 }
 
 func (s *session) log(level slog.Level, msg string, args ...any) {
@@ -323,7 +381,7 @@ func (s *session) finish(k *call, zxid Zxid, err error) {
 		}
 	}
 	if calls {
-		s.queue.push(callback{result: r, op: op.String(), path: path})
+		s.later(callback{result: r, op: op.String(), path: path})
 	}
 }
 
@@ -378,12 +436,14 @@ func (s *session) abort() {
 func (s *session) endNow() {
 	s.mu.Lock()
 	s.closing = true
+	s.aborted.Store(true)
 	s.room.Broadcast()
+	l, cancels := s.conn, s.cancels
+	s.cancels = nil
 	s.mu.Unlock()
-	s.cancel(errAbort)
-	s.mu.Lock()
-	l := s.conn
-	s.mu.Unlock()
+	for _, cancel := range cancels {
+		(*cancel)(errAbort)
+	}
 	if l != nil {
 		l.fail(errAbort)
 	}
@@ -391,7 +451,7 @@ func (s *session) endNow() {
 
 // wait waits for the session's goroutines.
 func (s *session) wait() {
-	<-s.finished
+	<-s.done()
 	s.background.Wait()
 }
 
@@ -403,7 +463,11 @@ func (s *session) inBackground(fn func(ctx context.Context)) bool {
 	if s.closing {
 		return false
 	}
-	s.background.Go(func() { fn(s.ctx) })
+	s.background.Go(func() {
+		ctx, release := s.until()
+		defer release()
+		fn(ctx)
+	})
 	return true
 }
 
@@ -425,7 +489,7 @@ func (s *session) close(ctx context.Context) error {
 	case again:
 		return s.closed(ctx)
 	case f != nil:
-		ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
+		ctx, cancel := context.WithTimeout(ctx, s.asks.timeout)
 		_, err = f.Wait(ctx)
 		cancel()
 	case !over && born:
@@ -438,7 +502,7 @@ func (s *session) close(ctx context.Context) error {
 // closed waits until another Close is complete, or ctx ends.
 func (s *session) closed(ctx context.Context) error {
 	select {
-	case <-s.finished:
+	case <-s.done():
 	case <-ctx.Done():
 		if s.stateIs(State.Final) {
 			break

@@ -9,7 +9,7 @@ import (
 // setStateLocked changes the state and notifies all listeners.
 func (s *session) setStateLocked(to State, server string, err error) {
 	for _, cb := range s.changeStateLocked(to, server, err) {
-		s.queue.push(cb)
+		s.later(cb)
 	}
 }
 
@@ -22,8 +22,10 @@ func (s *session) changeStateLocked(to State, server string, err error) (rest []
 	}
 	s.state = to
 	s.stateNow.Store(int32(to))
-	close(s.changed)
-	s.changed = make(chan struct{})
+	if s.changed != nil {
+		close(s.changed)
+		s.changed = nil
+	}
 	change := StateChange{From: from, To: to, Session: s.id, Server: server, Err: err}
 	for _, l := range s.listeners {
 		l.push(change)
@@ -38,6 +40,14 @@ func (s *session) changeStateLocked(to State, server string, err error) (rest []
 		rest = append(rest, callback{fn: func() { w(Event{Type: EventSession, State: to, Zxid: -1}) }, op: "Options.Watcher"})
 	}
 	return rest
+}
+
+// changedLocked returns a channel that is closed on the next change of state.
+func (s *session) changedLocked() <-chan struct{} {
+	if s.changed == nil {
+		s.changed = make(chan struct{})
+	}
+	return s.changed
 }
 
 // stateIs must be called without holding mu.
@@ -71,7 +81,7 @@ func (s *session) states(ctx context.Context) <-chan StateChange {
 func (s *session) waitConnected(ctx context.Context) error {
 	for {
 		s.mu.Lock()
-		state, changed, over := s.state, s.changed, s.overLocked()
+		state, changed, over := s.state, s.changedLocked(), s.overLocked()
 		if state.Connected() && over == nil {
 			s.mu.Unlock()
 			return nil

@@ -21,20 +21,12 @@ import (
 // derives these events from those of the children, except for children that the client must
 // not read.
 type watches struct {
-	byPath [watchKinds]map[string][]*Watch
+	byPath [watchKinds]map[string][]*Watch // nil until there is a watch
 	// recursive are the paths on which the current server has a recursive watch.
 	recursive map[string]bool
 	// since is the zxid from which on there may be watches that the current server has been
 	// asked to set by themselves, and has not confirmed; 0 if there are none. See uncover.
 	since Zxid
-}
-
-func newWatches() watches {
-	t := watches{recursive: map[string]bool{}}
-	for k := range t.byPath {
-		t.byPath[k] = map[string][]*Watch{}
-	}
-	return t
 }
 
 // arm adds a watch that call k is about to set, and reports whether the server must be asked
@@ -44,8 +36,7 @@ func (t *watches) arm(k *call, w *Watch, full string) (tell bool) {
 	w.full = full
 	k.watch = w
 	tell = t.issue(w)
-	m := t.byPath[w.kind]
-	m[full] = append(m[full], w)
+	t.put(w)
 	return tell
 }
 
@@ -112,14 +103,29 @@ func (t *watches) settle(w *Watch, code jute.Code) {
 	case w.kind == watchExist && code == 0:
 		w.kind = watchData
 	case w.kind == watchRecursive, w.kind == watchPersistent && w.covered: // requested as a recursive watch
-		t.recursive[w.full] = true
+		t.setRecursive(w.full)
 	}
 	t.add(w)
 }
 
 func (t *watches) add(w *Watch) {
 	w.armed = true
-	t.byPath[w.kind][w.full] = append(t.byPath[w.kind][w.full], w)
+	t.put(w)
+}
+
+func (t *watches) put(w *Watch) {
+	m := &t.byPath[w.kind]
+	if *m == nil {
+		*m = map[string][]*Watch{}
+	}
+	(*m)[w.full] = append((*m)[w.full], w)
+}
+
+func (t *watches) setRecursive(path string) {
+	if t.recursive == nil {
+		t.recursive = map[string]bool{}
+	}
+	t.recursive[path] = true
 }
 
 // remove removes a watch and reports whether it was there.
@@ -283,7 +289,7 @@ func (t *watches) requests(since Zxid, chunk int) []jute.SetWatchesRequest {
 		slices.Sort(paths[k])
 	}
 	for _, path := range paths[watchRecursive] {
-		t.recursive[path] = true
+		t.setRecursive(path)
 	}
 	return resume.Restore(since, paths, chunk)
 }

@@ -40,9 +40,7 @@ type conn struct {
 
 	shared *shared // the memory that it has, or nil
 
-	to     atomic.Pointer[peer] // the client is to be passed on
-	tried  chan struct{}        // capacity 1: that has been tried
-	served chan struct{}        // closed when the connection has ended here
+	passing atomic.Pointer[passing] // the client is to be passed on
 
 	closes   bool // the client has asked for the end of its session; of the goroutine that reads from it
 	connects int  // upstream; of one goroutine of the relay
@@ -59,7 +57,7 @@ type conn struct {
 
 func newConn(e *Edge, nc net.Conn) *conn {
 	c := &conn{
-		e: e, nc: e.sockets.Of(nc), began: time.Now(), tried: make(chan struct{}, 1), served: make(chan struct{}), paused: true,
+		e: e, nc: e.sockets.Of(nc), began: time.Now(), paused: true,
 	}
 	c.changed.L = &c.mu
 	c.in = frames.New(c.nc, e.maxRequest())
@@ -84,6 +82,9 @@ func (c *conn) serve() {
 // leave is called when the connection has ended here.
 func (c *conn) leave() {
 	c.nc.Close()
+	if a := c.passing.Swap(nil); a != nil {
+		close(a.over)
+	}
 	c.e.gone(c)
 	c.e.work.Done()
 }
@@ -92,7 +93,9 @@ func (c *conn) leave() {
 func (c *conn) session(r *client.Relay) {
 	c.relay.Store(r)
 	c.unpause()
-	c.read()
+	if !c.rest() {
+		c.read()
+	}
 }
 
 // errIdle ends the goroutine that reads from a client which is idle.
@@ -154,10 +157,7 @@ func (c *conn) hello() (*client.Relay, []byte, error) {
 	if q.Decode(&d); d.Err() != nil && !jute.Extended(&d) {
 		return nil, nil, fmt.Errorf("connect request: %w", d.Err())
 	}
-	r, err := c.connect(&q)
-	if err != nil {
-		return nil, nil, err
-	}
+	r := c.connect(&q)
 	within := time.Duration(max(q.TimeoutMs, 1000)) * time.Millisecond
 	ctx, cancel := context.WithTimeoutCause(c.e.stop, within, fmt.Errorf("no server has answered within %v", within))
 	defer cancel()
@@ -201,17 +201,14 @@ func (c *conn) hi(hello *jute.ConnectResponse, q *jute.ConnectRequest) []byte {
 }
 
 // connect begins the session upstream.
-func (c *conn) connect(q *jute.ConnectRequest) (*client.Relay, error) {
-	o := client.RelayOptions{Options: c.e.o.Client, Seen: q.LastZxidSeen}
-	o.Timeout = time.Duration(max(q.TimeoutMs, 1)) * time.Millisecond
-	o.AllowReadOnly, o.Insist = q.ReadOnly, q.ProtocolVersion == jute.ProtocolOperator
-	o.Session = client.SessionKey{ID: q.SessionID, Password: q.Password}
-	o.User = c.e.identify(c)
-	return c.newRelay(o)
+func (c *conn) connect(q *jute.ConnectRequest) *client.Relay {
+	return c.newRelay(client.RelayOptions{
+		Timeout: time.Duration(max(q.TimeoutMs, 1)) * time.Millisecond, AllowReadOnly: q.ReadOnly, Insist: q.ProtocolVersion == jute.ProtocolOperator,
+		User: c.e.identify(c), Session: client.SessionKey{ID: q.SessionID, Password: q.Password}, Seen: q.LastZxidSeen,
+	})
 }
 
-func (c *conn) newRelay(o client.RelayOptions) (*client.Relay, error) {
-	o.Reply, o.Event, o.Ended, o.Trace.Attempt = c.reply, c.event, c.ended, c.attempted
+func (c *conn) newRelay(o client.RelayOptions) *client.Relay {
 	user := o.User
 	if o.Record != nil {
 		user = o.Record.User()
@@ -222,16 +219,19 @@ func (c *conn) newRelay(o client.RelayOptions) (*client.Relay, error) {
 	if c.shared = c.e.memory.take(user); c.shared != nil && len(c.e.o.Cached) > 0 {
 		o.Memory = c.shared.m
 	}
-	if p := c.e.pool; p != nil {
-		o.Carry = func(ctx context.Context, server, address string, open func(context.Context) (net.Conn, error)) (net.Conn, error) {
-			return p.Dial(ctx, server+" at "+address, c.address(), open)
-		}
-	}
-	return client.NewRelay(c.e.o.Upstream, o)
+	return c.e.relays.New(c, o)
 }
 
-// attempted is called when a server was tried.
-func (c *conn) attempted(server string, _ time.Duration, err error) {
+// Carry makes a connection to a server.
+func (c *conn) Carry(ctx context.Context, server, address string, open func(context.Context) (net.Conn, error)) (net.Conn, error) {
+	if p := c.e.pool; p != nil {
+		return p.Dial(ctx, server+" at "+address, c.address(), open)
+	}
+	return open(ctx)
+}
+
+// Attempted is called when a server was tried.
+func (c *conn) Attempted(server string, err error) {
 	if err == nil {
 		c.e.figures.failure.set("")
 	}
@@ -303,8 +303,8 @@ func (c *conn) forward(r *client.Relay) error {
 	}
 }
 
-// rest makes the client idle, if it can be: nothing is read and no buffer is kept until it sends something. A ping does so, as clients send one when
-// they have sent nothing else for a while.
+// rest makes the client idle, if it can be: nothing is read and no buffer is kept until it sends something. So is a new client, and one that has sent a
+// ping, as clients do when they have sent nothing else for a while.
 func (c *conn) rest() bool {
 	nc, ok := c.nc.(*sockets.Conn)
 	if !ok || !c.in.Release() {
@@ -325,8 +325,8 @@ func (e *Edge) maxRequest() int {
 	return client.DefaultMaxRequest
 }
 
-// reply passes the answer to a request on. The relay's reader calls it.
-func (c *conn) reply(a client.Forwarded) {
+// Reply passes the answer to a request on. The relay's reader calls it.
+func (c *conn) Reply(a client.Forwarded) {
 	if a.Remembered {
 		c.e.figures.cachedReads.Add(1)
 	}
@@ -341,11 +341,11 @@ func (c *conn) reply(a client.Forwarded) {
 		c.answer(jute.ReplyHeader{Xid: a.Xid, Zxid: a.Zxid, Err: jute.ErrSessionExpired}, nil, false)
 		return
 	}
-	c.ended(c.relay.Load()) // replies have an order, and one is missing
+	c.Ended(c.relay.Load()) // replies have an order, and one is missing
 }
 
-// event passes the event of a watch on.
-func (c *conn) event(zxid client.Zxid, ev jute.WatcherEvent) {
+// Event passes the event of a watch on.
+func (c *conn) Event(zxid client.Zxid, ev jute.WatcherEvent) {
 	c.e.figures.events.Add(1)
 	c.e.shown(zxid)
 	b, mark := jute.BeginFrame(nil)
@@ -453,8 +453,8 @@ func (c *conn) write() {
 	c.changed.Broadcast()
 }
 
-// ended is called when there is no session upstream any more, or no reply to a request.
-func (c *conn) ended(r *client.Relay) {
+// Ended is called when there is no session upstream any more, or no reply to a request.
+func (c *conn) Ended(r *client.Relay) {
 	c.mu.Lock()
 	gone := c.over
 	c.over = true

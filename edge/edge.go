@@ -63,6 +63,7 @@ type Edge struct {
 	stop    context.Context
 	end     context.CancelFunc
 	work    sync.WaitGroup
+	relays  *client.Relays
 	pool    *mux.Pool // nil if each session has its own connection
 	sockets *sockets.Conns
 	memory  *memories    // nil if no subtree is kept
@@ -114,6 +115,9 @@ func New(o Options) (*Edge, error) {
 			return nil, err
 		}
 		return e.sockets.Of(nc), nil
+	}
+	if e.relays, err = client.NewRelays(o.Upstream, e.o.Client); err != nil {
+		return nil, err
 	}
 	if o.Connections > 0 {
 		e.pool = mux.NewPool(o.Connections, o.Log)
@@ -245,7 +249,6 @@ func (e *Edge) take(nc net.Conn) {
 
 // gone forgets a client.
 func (e *Edge) gone(c *conn) {
-	close(c.served)
 	e.memory.leave(c.shared)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -292,23 +295,19 @@ func (e *Edge) Close() {
 
 // Ready reports why a client would not get a session now: no server has a quorum, or they don't let the edge speak for clients.
 func (e *Edge) Ready(ctx context.Context) error {
-	o := client.RelayOptions{Options: e.o.Client, Reply: func(client.Forwarded) {}, Event: func(client.Zxid, jute.WatcherEvent) {}}
+	o := e.o.Client
 	o.Logger = client.NoLog
 	if e.o.Identities != nil {
 		o.User = new(string)
 	}
-	r, err := client.NewRelay(e.o.Upstream, o)
+	c, err := client.Connect(ctx, e.o.Upstream, o)
 	if err != nil {
-		return err
-	}
-	defer r.Abort()
-	if _, err := r.WaitConnected(ctx); err != nil {
 		if away, _ := e.memory.away(); away { // read-only sessions are served
 			return nil
 		}
 		return err
 	}
-	return r.Client().Close(ctx)
+	return c.Close(ctx)
 }
 
 // outlive has the session of a client that has gone closed after Options.Grace, unless it ends or moves before, or the edge ends. The

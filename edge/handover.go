@@ -329,35 +329,36 @@ func (e *Edge) left() int {
 // past makes what waits for a connection return.
 var past = time.Unix(1, 0)
 
+// passing is an attempt to pass a client on.
+type passing struct {
+	to   *peer
+	over chan struct{} // closed when that was tried, or the client has gone
+}
+
 // try has the client passed on, by the goroutine that reads from it, which may be busy.
 func (c *conn) try(p *peer) {
-	c.to.Store(p)
+	a := &passing{p, make(chan struct{})}
+	c.passing.Store(a)
 	c.nc.SetReadDeadline(past)
 	t := time.NewTimer(tryWithin)
 	defer t.Stop()
 	select {
-	case <-c.tried:
-		return
-	case <-c.served:
-		return
+	case <-a.over:
 	case <-t.C:
-	}
-	if c.to.Swap(nil) == nil { // it has begun
-		select {
-		case <-c.tried:
-		case <-c.served:
+		if c.passing.Swap(nil) == nil { // it has begun
+			<-a.over
 		}
 	}
 }
 
 // pass passes the client on if it was asked to. Otherwise the client is served here as before.
 func (c *conn) pass(r *client.Relay) (passed bool) {
-	p := c.to.Swap(nil)
+	a := c.passing.Swap(nil)
 	c.nc.SetReadDeadline(time.Time{})
-	if p == nil {
+	if a == nil {
 		return false
 	}
-	defer func() { c.tried <- struct{}{} }()
+	defer close(a.over)
 	socket, ok := c.nc.(syscall.Conn)
 	if !ok {
 		return false
@@ -371,7 +372,7 @@ func (c *conn) pass(r *client.Relay) (passed bool) {
 	}
 	out, over := c.pause()
 	s := state{relay: *record, unread: c.in.TakeAll(), out: out}
-	if over || p.give(s.append(nil), socket, within) != nil {
+	if over || a.to.give(s.append(nil), socket, within) != nil {
 		r.Release()
 		c.in.Put(s.unread)
 		c.unpause()
@@ -585,13 +586,7 @@ func (e *Edge) resume(nc net.Conn, s *state) error {
 		c.drop()
 		return errors.New("its identity is another one now")
 	}
-	r, err := c.newRelay(client.RelayOptions{Options: e.o.Client, Record: &s.relay})
-	if err != nil {
-		e.memory.leave(c.shared)
-		nc.Close()
-		c.drop()
-		return err
-	}
+	r := c.newRelay(client.RelayOptions{Record: &s.relay})
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.stop.Err() != nil {

@@ -314,7 +314,7 @@ func TestEventsFollowWhatWaited(t *testing.T) {
 	defer other.Close()
 	rest := []byte("the rest of a frame")
 	c := e.takenConn(nc, &state{out: rest})
-	c.event(7, jute.WatcherEvent{Type: jute.EventCreated, State: jute.StateSyncConnected, Path: "/a"})
+	c.Event(7, jute.WatcherEvent{Type: jute.EventCreated, State: jute.StateSyncConnected, Path: "/a"})
 	if !bytes.HasPrefix(c.out, rest) || len(c.out) == len(rest) {
 		t.Errorf("waits for the client: %q, want %q and the event", c.out, rest)
 	}

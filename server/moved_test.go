@@ -50,8 +50,8 @@ func (c unheard) Read(b []byte) (int, error) {
 func (m *movingSession) move() {
 	m.t.Helper()
 	g, i := &movingEdge{dials: relayDials{e: m.e}}, len(m.edges)
-	o := zk.RelayOptions{Reply: func(zk.Forwarded) {}, Event: func(zk.Zxid, jute.WatcherEvent) {}}
-	o.Options = zk.Options{Logger: zk.NoLog, Timeout: 40 * time.Second, Rand: rand.New(rand.NewPCG(uint64(i), 1))}
+	c := &relayHooks{reply: func(zk.Forwarded) {}, event: func(zk.Zxid, jute.WatcherEvent) {}}
+	o := zk.Options{Rand: rand.New(rand.NewPCG(uint64(i), 1))}
 	o.Dial = func(_ context.Context, _, address string) (net.Conn, error) {
 		if g.severed.Load() {
 			return nil, syscall.EHOSTUNREACH
@@ -63,17 +63,13 @@ func (m *movingSession) move() {
 		}
 		return nc, err
 	}
-	o.Trace.Attempt = func(_ string, _ time.Duration, err error) {
+	c.attempted = func(err error) {
 		g.attempts.Add(1)
 		if err == nil {
 			g.had.Add(1)
 		}
 	}
-	o.Session = m.key
-	var err error
-	if g.Relay, err = zk.NewRelay(relayServers, o); err != nil {
-		m.t.Fatal(err)
-	}
+	g.Relay = startRelay(o, c, zk.RelayOptions{Timeout: 40 * time.Second, Session: m.key})
 	m.t.Cleanup(g.Abort)
 	m.edges = append(m.edges, g)
 	hello, err := g.WaitConnected(m.t.Context())

@@ -136,7 +136,7 @@ func (u *relayUser) move() bool {
 	s := &relayStay{}
 	again := len(u.stays) > 0
 	unnoticed := again && u.rng.IntN(2) == 0
-	o := u.options(s)
+	o := u.options()
 	if again {
 		before := u.stays[len(u.stays)-1]
 		before.ended = true
@@ -148,11 +148,7 @@ func (u *relayUser) move() bool {
 		o.Seen, s.seen = before.seen, before.seen
 		before.mu.Unlock()
 	}
-	relay, err := zk.NewRelay(relayServers, o)
-	if err != nil {
-		u.fails("%v", err)
-		return false
-	}
+	relay := u.relay(s.reply, s.event, o)
 	s.Relay = relay
 	u.stays = append(u.stays, s)
 	hello, err := relay.WaitConnected(context.Background())
@@ -188,20 +184,59 @@ func (u *relayUser) move() bool {
 	return false
 }
 
-// options returns those of a relay of a stay.
-func (u *relayUser) options(s *relayStay) zk.RelayOptions {
-	o := zk.RelayOptions{Reply: s.reply, Event: s.event, Options: zk.Options{
-		Dial: u.dials.from("10.0.1.1"), Logger: zk.NoLog, Timeout: 40 * time.Second, Session: u.key, Rand: rand.New(rand.NewPCG(u.rng.Uint64(), 1)),
-	}}
+// relayHooks is the client of a relay in a test.
+type relayHooks struct {
+	reply     func(zk.Forwarded)
+	event     func(zk.Zxid, jute.WatcherEvent)
+	attempted func(err error)
+	carry     func(ctx context.Context, address string, open func(context.Context) (net.Conn, error)) (net.Conn, error)
+}
+
+func (h *relayHooks) Reply(a zk.Forwarded)                     { h.reply(a) }
+func (h *relayHooks) Event(zxid zk.Zxid, ev jute.WatcherEvent) { h.event(zxid, ev) }
+func (h *relayHooks) Ended(*zk.Relay)                          {}
+
+func (h *relayHooks) Attempted(_ string, err error) {
+	if h.attempted != nil {
+		h.attempted(err)
+	}
+}
+
+func (h *relayHooks) Carry(ctx context.Context, _, address string, open func(context.Context) (net.Conn, error)) (net.Conn, error) {
+	if h.carry == nil {
+		return open(ctx)
+	}
+	return h.carry(ctx, address, open)
+}
+
+// startRelay makes a relay to the servers of relayServers.
+func startRelay(o zk.Options, c *relayHooks, ro zk.RelayOptions) *zk.Relay {
+	o.Logger = zk.NoLog
+	m, err := zk.NewRelays(relayServers, o)
+	if err != nil {
+		panic(err)
+	}
+	return m.New(c, ro)
+}
+
+// options returns those of a relay.
+func (u *relayUser) options() zk.RelayOptions {
+	o := zk.RelayOptions{Timeout: 40 * time.Second, Session: u.key}
 	if m := u.dials.memory; m != nil {
 		o.Memory = m
 	}
+	return o
+}
+
+// relay makes one.
+func (u *relayUser) relay(reply func(zk.Forwarded), event func(zk.Zxid, jute.WatcherEvent), o zk.RelayOptions) *zk.Relay {
+	c := &relayHooks{reply: reply, event: event}
 	if p := u.dials.pool; p != nil {
-		o.Carry = func(ctx context.Context, _, address string, open func(context.Context) (net.Conn, error)) (net.Conn, error) {
+		c.carry = func(ctx context.Context, address string, open func(context.Context) (net.Conn, error)) (net.Conn, error) {
 			return p.Dial(ctx, address, u.own, open)
 		}
 	}
-	return o
+	return startRelay(zk.Options{Dial: u.dials.from("10.0.1.1"), Rand: rand.New(rand.NewPCG(u.rng.Uint64(), 1))}, c, o)
 }
 
 // handOver lets another edge continue the stay, if nothing is under way within a second.
@@ -212,14 +247,13 @@ func (u *relayUser) handOver(s *relayStay) {
 	if err != nil {
 		return
 	}
-	o, d := u.options(s), jute.NewDecoder(held.Append(nil))
+	o, d := u.options(), jute.NewDecoder(held.Append(nil))
 	o.Record = new(zk.RelayRecord)
-	o.Record.Decode(&d)
-	relay, err := zk.NewRelay(relayServers, o)
-	if err != nil || d.Err() != nil {
-		u.fails("%v, %v", err, d.Err())
+	if o.Record.Decode(&d); d.Err() != nil {
+		u.fails("%v", d.Err())
 		return
 	}
+	relay := u.relay(s.reply, s.event, o)
 	s.Leave()
 	s.Relay = relay
 	u.handed++

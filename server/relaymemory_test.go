@@ -79,18 +79,15 @@ func (g *glancer) ask(q glance) {
 }
 
 func (g *glancer) options() zk.RelayOptions {
-	o := g.u.options(&relayStay{})
-	o.Session, o.Reply, o.Event = zk.SessionKey{}, g.reply, g.event
+	o := g.u.options()
+	o.Session = zk.SessionKey{}
 	return o
 }
 
 // begin begins a session.
 func (g *glancer) begin() error {
-	var err error
-	if g.Relay, err = zk.NewRelay(relayServers, g.options()); err != nil {
-		return err
-	}
-	_, err = g.WaitConnected(context.Background())
+	g.Relay = g.u.relay(g.reply, g.event, g.options())
+	_, err := g.WaitConnected(context.Background())
 	return err
 }
 
@@ -135,13 +132,12 @@ func (g *glancer) handOver() {
 	}
 	o, d := g.options(), jute.NewDecoder(held.Append(nil))
 	o.Record = new(zk.RelayRecord)
-	o.Record.Decode(&d)
-	relay, err := zk.NewRelay(relayServers, o)
-	if err != nil || d.Err() != nil {
-		g.wrong = append(g.wrong, fmt.Sprintf("%v, %v", err, d.Err()))
+	if o.Record.Decode(&d); d.Err() != nil {
+		g.wrong = append(g.wrong, d.Err().Error())
 		g.Release()
 		return
 	}
+	relay := g.u.relay(g.reply, g.event, o)
 	g.Leave()
 	g.Relay = relay
 }

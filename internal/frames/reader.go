@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"sync"
 )
 
 const (
@@ -145,10 +146,17 @@ func (f *Reader) Take(n int) (b []byte, ok bool) {
 	return b, true
 }
 
+// idle has buffers of idleBuffer bytes, which idle connections need for the time of a ping.
+var idle = sync.Pool{New: func() any { return new([idleBuffer]byte) }}
+
 // Release gives up the buffer until the next fill. It returns false if a part of a frame is in it.
+// Frames that were taken are not valid any more.
 func (f *Reader) Release() bool {
 	if f.r != f.w {
 		return false
+	}
+	if cap(f.buf) == idleBuffer {
+		idle.Put((*[idleBuffer]byte)(f.buf[:idleBuffer]))
 	}
 	f.buf, f.r, f.w, f.small = nil, 0, 0, 0
 	return true
@@ -193,7 +201,10 @@ func (f *Reader) makeRoom() {
 		size, f.small = idleBuffer, 0
 	}
 	buf := f.buf
-	if size != len(buf) {
+	switch {
+	case buf == nil && size == idleBuffer:
+		buf = idle.Get().(*[idleBuffer]byte)[:]
+	case size != len(buf):
 		buf = make([]byte, size)
 	}
 	f.w = copy(buf, f.buf[f.r:f.w])

@@ -39,7 +39,7 @@ type Session struct {
 
 // New returns the session of a client that has seen everything up to a zxid, and has been told events of the transaction last.
 func New(shown, last jute.Zxid, tail []Event) *Session {
-	return &Session{Watches: newWatches(), shown: shown, last: last, tail: tail}
+	return &Session{shown: shown, last: last, tail: tail}
 }
 
 // Shown returns the highest zxid that a reply has shown.

@@ -40,24 +40,25 @@ type watch struct {
 
 // Watches are those of a client, as it has asked for them.
 type Watches struct {
-	byPath [Kinds]map[string][]*watch
+	byPath [Kinds]map[string][]*watch // nil until there is a watch
 	// since is the zxid from which on there may be watches that the server has been asked to set by themselves, and has not confirmed; 0 if
 	// there are none.
 	since jute.Zxid
 }
 
-func newWatches() (t Watches) {
-	for k := range t.byPath {
-		t.byPath[k] = map[string][]*watch{}
-	}
-	return t
-}
-
 // ask adds a watch that a request is to set.
 func (t *Watches) ask(kind Kind, path string) *watch {
 	w := &watch{kind: kind, path: strings.Clone(path)}
-	t.byPath[kind][w.path] = append(t.byPath[kind][w.path], w)
+	t.put(w)
 	return w
+}
+
+func (t *Watches) put(w *watch) {
+	m := &t.byPath[w.kind]
+	if *m == nil {
+		*m = map[string][]*watch{}
+	}
+	(*m)[w.path] = append((*m)[w.path], w)
 }
 
 // Set adds a watch that is set.
@@ -65,7 +66,7 @@ func (t *Watches) Set(kind Kind, path string) { t.add(&watch{kind: kind, path: s
 
 func (t *Watches) add(w *watch) {
 	if w.armed = true; !t.Armed(w.kind, w.path) {
-		t.byPath[w.kind][w.path] = append(t.byPath[w.kind][w.path], w)
+		t.put(w)
 	}
 }
 
@@ -130,7 +131,7 @@ func (t *Watches) remove(path string, typ jute.WatchType) {
 }
 
 // End removes all watches.
-func (t *Watches) End() { *t = newWatches() }
+func (t *Watches) End() { *t = Watches{} }
 
 // fires returns the kinds of one-shot watches that an event fires.
 func fires(typ jute.EventType) []Kind {
