@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/zkd-project/zkd/internal/testing/crashfs"
 	"github.com/zkd-project/zkd/internal/vfs"
@@ -219,6 +220,23 @@ func TestPurgeWaitsForTheReference(t *testing.T) {
 	}
 	if n, err := l.Purge(t.Context(), 20); n == 0 || err != nil {
 		t.Errorf("%d segments are deleted: %v", n, err)
+	}
+}
+
+// TestSlowSyncsAreCounted: a sync is slow if it takes longer than the log was opened with, or was told since.
+func TestSlowSyncsAreCounted(t *testing.T) {
+	o := Options{Dir: filepath.Join(t.TempDir(), "log"), FsyncWarn: time.Hour}
+	l, _ := mustOpen(t, o)
+	defer l.Close()
+	for n, slow := range []uint64{0, 1} {
+		if n == 1 {
+			l.SetFsyncWarn(-1)
+		}
+		before := l.Stats()
+		mustAppend(t, l, entry(n+1, "x"))
+		if now := l.Stats(); now.Fsyncs != before.Fsyncs+1 || now.SlowFsyncs != before.SlowFsyncs+slow {
+			t.Errorf("sync %d: %d syncs, %d of them slow, before that %d and %d", n, now.Fsyncs, now.SlowFsyncs, before.Fsyncs, before.SlowFsyncs)
+		}
 	}
 }
 

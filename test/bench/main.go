@@ -89,7 +89,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	f.StringVar(&s.a, "a", apache, "first server: apache, or a program")
 	f.StringVar(&s.b, "b", "bin/zkd", "second server: apache, or a program")
 	f.IntVar(&s.servers, "servers", 1, "servers of each ensemble: 1, or 3 and more")
-	f.StringVar(&s.dir, "dir", "", "where the servers' files go, on a real disk (default: the directory for temporary files)")
+	f.StringVar(&s.dir, "dir", "", "where the servers' files go, on a real disk (default: the directory for temporary files); a list, as in PATH, is taken in turn")
 	f.IntVar(&s.pairs, "pairs", 5, "pairs of runs for each row about speed")
 	f.IntVar(&s.rounds, "rounds", 3, "fresh servers for each row about memory and restarts")
 	f.DurationVar(&s.duration, "duration", 5*time.Second, "of the measurement of each run")

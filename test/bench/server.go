@@ -63,10 +63,13 @@ type server struct {
 	end   error         // its outcome, when gone is closed
 }
 
-// newServer prepares a server at a site, with an empty data directory below dir. members
+// newServer prepares a server at a site, with an empty data directory below dir, or that of its number if there is a list. members
 // are the lines of its configuration that name the ensemble, empty if it stands
 // alone; lines are any others.
 func newServer(program, dir string, at site, id, clientPort int, members string, lines ...string) (*server, error) {
+	if dirs := filepath.SplitList(dir); len(dirs) > 1 {
+		dir = dirs[id%len(dirs)]
+	}
 	dir, err := os.MkdirTemp(dir, "server-")
 	if err != nil {
 		return nil, err

@@ -41,6 +41,7 @@ import (
 //	elsewhere ID             the history gives a session to a connection of another server
 //	members Z                the list of members is of zxid Z
 //	touches                  the report to the leader
+//	sessions                 how many sessions are watched over
 //	full N                   line N has as many unread bytes as it may have
 //	clock MS                 time passes
 func TestPages(t *testing.T) {
@@ -286,6 +287,8 @@ func (p *page) command(words []string) (string, error) {
 		p.wait.Stop()
 	case "touches":
 		p.touches()
+	case "sessions":
+		p.say("%d", p.lines.Sessions.Len())
 	case "full":
 		l := p.of[words[1]]
 		p.quiet = true
