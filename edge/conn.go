@@ -162,7 +162,9 @@ func (c *conn) hello() (*client.Relay, []byte, error) {
 	ctx, cancel := context.WithTimeoutCause(c.e.stop, within, fmt.Errorf("no server has answered within %v", within))
 	defer cancel()
 	c.begins.Store(true)
+	unwatch := c.watch(cancel)
 	hello, err := c.await(ctx, r, &q)
+	unwatch()
 	c.begins.Store(false)
 	switch {
 	case err == errAway:
@@ -179,6 +181,29 @@ func (c *conn) hello() (*client.Relay, []byte, error) {
 		return nil, nil, err
 	}
 	return r, c.hi(&hello, &q), nil
+}
+
+// watch calls gone if the client goes while it waits for its session: the wait may be as long as the timeout that it has asked for. What it sends meanwhile is
+// kept, up to a limit. Nobody else reads before unwatch.
+func (c *conn) watch(gone func()) (unwatch func()) {
+	done := make(chan struct{})
+	t := time.AfterFunc(promptly, func() {
+		defer close(done)
+		for c.in.Buffered() < frames.BusyBuffer {
+			if _, err := c.in.Fill(); err != nil {
+				gone()
+				return
+			}
+		}
+	})
+	return func() {
+		if t.Stop() {
+			return
+		}
+		c.nc.SetReadDeadline(past)
+		<-done
+		c.nc.SetReadDeadline(time.Time{})
+	}
 }
 
 // refused notes if the servers refuse the edge, or its client's identity.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"runtime"
 	"strings"
@@ -499,6 +500,60 @@ func TestTooManyClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	old(t, address) // in its place, at the latest when the edge has noticed: the client tries again
+}
+
+// TestGoesBeforeItsSession: a client that goes while no server is reached takes nothing any more, whatever timeout it has asked for. What one that stays has sent
+// meanwhile is answered when there is a server.
+func TestGoesBeforeItsSession(t *testing.T) {
+	s := zktest.Start(t)
+	p := zktest.NewProxy(t, s.ConnectString())
+	p.Stall()
+	e, address := start(t, p.ConnectString())
+	q := jute.ConnectRequest{TimeoutMs: math.MaxInt32, Password: make([]byte, jute.PasswordLen)}
+	b, mark := jute.BeginFrame(nil)
+	begin := jute.EndFrame(q.Append(b), mark)
+	connect := func() net.Conn {
+		nc, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { nc.Close() })
+		nc.SetDeadline(time.Now().Add(patience))
+		nc.Write(begin)
+		return nc
+	}
+	stays, goes := connect(), connect()
+	var begun *conn // the one that stays
+	for begun == nil {
+		runtime.Gosched()
+		e.mu.Lock()
+		for c := range e.conns {
+			if c.begins.Load() && c.nc.RemoteAddr().String() == stays.LocalAddr().String() {
+				begun = c
+			}
+		}
+		e.mu.Unlock()
+	}
+	b, mark = jute.BeginFrame(nil)
+	h, body := jute.RequestHeader{Xid: 1, Type: jute.OpExists}, jute.PathWatchRequest{Path: "/"}
+	stays.Write(jute.EndFrame(body.Append(h.Append(b)), mark))
+	goes.Close()
+	for e.left() > 1 {
+		runtime.Gosched()
+	}
+	p.Resume()
+	if _, err := frame(stays); err != nil {
+		t.Fatal(err)
+	}
+	reply, err := frame(stays)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := jute.NewDecoder(reply)
+	var answer jute.ReplyHeader
+	if answer.Decode(&d); answer.Xid != 1 || answer.Err != 0 {
+		t.Errorf("the answer: %+v", answer)
+	}
 }
 
 // TestDescriptors: clients leave enough of what the process may have open for connections to the servers, however little that is.
