@@ -8,16 +8,18 @@ import (
 )
 
 // Namespaces counts the bytes of operations by namespace, which is the first name of a path,
-// such as app of /app/config. There are at most MaxNamespaces; those that come after these
-// are counted under the name otherNamespaces. The zero value is ready to use.
+// such as app of /app/config. There are at most MaxNamespaces; those that come after these,
+// and those with a name longer than MaxNamespaceName, are counted under the name
+// OtherNamespaces. The zero value is ready to use.
 type Namespaces struct {
 	mu     sync.RWMutex
 	byName map[string]*namespace
 }
 
 const (
-	MaxNamespaces   = 1000
-	otherNamespaces = "(others)"
+	MaxNamespaces    = 1000
+	MaxNamespaceName = 256 // bytes
+	OtherNamespaces  = "(others)"
 )
 
 type namespace struct {
@@ -44,7 +46,11 @@ func (c *NamespaceCount) Add(all *Namespaces, path string, bytes int) {
 			return
 		}
 		c.Flush()
-		c.root, c.into = "/"+name, all.of(name)
+		if len(name) > MaxNamespaceName {
+			c.root, c.into = "", all.of(OtherNamespaces)
+		} else {
+			c.root, c.into = "/"+name, all.of(name)
+		}
 	}
 	n := int64(bytes)
 	if c.count == 0 || n < c.least {
@@ -94,7 +100,7 @@ func (n *Namespaces) of(name string) *namespace {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.byName[name] == nil && len(n.byName) >= MaxNamespaces {
-		name = otherNamespaces
+		name = OtherNamespaces
 	}
 	if n.byName == nil {
 		n.byName = make(map[string]*namespace)

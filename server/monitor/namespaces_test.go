@@ -3,6 +3,7 @@ package monitor
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"unsafe"
 )
@@ -37,8 +38,27 @@ func TestNamespacesAreBounded(t *testing.T) {
 	}
 	c.Flush()
 	got := all.All()
-	if len(got) != MaxNamespaces+1 || got[0].Name != otherNamespaces || got[0].Count != 10 {
-		t.Errorf("%d namespaces, the first is %v; want %d, and 10 for %s", len(got), got[0], MaxNamespaces+1, otherNamespaces)
+	if len(got) != MaxNamespaces+1 || got[0].Name != OtherNamespaces || got[0].Count != 10 {
+		t.Errorf("%d namespaces, the first is %v; want %d, and 10 for %s", len(got), got[0], MaxNamespaces+1, OtherNamespaces)
+	}
+}
+
+// Nor with long ones, of which each answer to mntr and each page of metrics would have several copies.
+func TestLongNamespacesAreOthers(t *testing.T) {
+	var all Namespaces
+	var c NamespaceCount
+	limit := strings.Repeat("x", MaxNamespaceName)
+	for i, path := range []string{"/a", "/" + limit, "/" + limit + "x", "/" + limit + "y/b", "/a/b", "/" + limit + "/c"} {
+		c.Add(&all, path, 1<<i)
+	}
+	c.Flush()
+	want := []NamespaceBytes{
+		{OtherNamespaces, 2, 1<<2 + 1<<3, 1 << 2, 1 << 3},
+		{"a", 2, 1<<0 + 1<<4, 1 << 0, 1 << 4},
+		{limit, 2, 1<<1 + 1<<5, 1 << 1, 1 << 5},
+	}
+	if got := all.All(); !slices.Equal(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
 	}
 }
 

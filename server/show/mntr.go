@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/zkd-project/zkd/internal/console"
 	"github.com/zkd-project/zkd/server/monitor"
 )
 
@@ -45,18 +46,18 @@ func (v *View) Words() (list []Metric) {
 	}
 	for _, q := range v.Quotas() {
 		for _, m := range quotaNumbers {
-			list = append(list, Int(q.Name+"_"+m.name, m.value(&q)))
+			list = append(list, Int(console.Line(q.Name)+"_"+m.name, m.value(&q)))
 		}
 	}
 	for _, x := range v.QuotaErrors.All() {
-		list = append(list, Int(x.Name+"_"+quotaErrors, x.Count))
+		list = append(list, Int(console.Line(x.Name)+"_"+quotaErrors, x.Count))
 	}
 	for i := range summaries {
 		list = append(list, summaries[i].words(v.Metrics)...)
 	}
 	for _, m := range namespaceSummaries {
 		for _, x := range m.of(v.Metrics).All() {
-			name := x.Name + "_" + m.name
+			name := console.Line(x.Name) + "_" + m.name
 			list = append(list,
 				Float("avg_"+name, float64(x.Sum)/float64(x.Count)),
 				Int("min_"+name, x.Smallest),

@@ -29,7 +29,7 @@ var quotaNumbers = []struct {
 }
 
 // ByNamespace adds up quotas by namespace, in the order of names. What is beyond monitor.MaxNamespaces
-// is left out.
+// is left out, and so are names longer than monitor.MaxNamespaceName.
 func ByNamespace(quotas []datatree.Quota) []NamespaceQuotas {
 	byName := make(map[string]*NamespaceQuotas)
 	add := func(sum *int64, soft, hard int64) {
@@ -43,6 +43,9 @@ func ByNamespace(quotas []datatree.Quota) []NamespaceQuotas {
 	for i := range quotas {
 		q := &quotas[i]
 		name, _, _ := strings.Cut(strings.TrimPrefix(q.Path, "/"), "/")
+		if len(name) > monitor.MaxNamespaceName {
+			continue
+		}
 		n := byName[name]
 		if n == nil {
 			n = &NamespaceQuotas{Name: name, CountLimit: -1, ByteLimit: -1}
