@@ -38,6 +38,7 @@ type link struct {
 
 	heard   atomic.Int64 // when the last bytes of an answer arrived, nanoseconds since began
 	written atomic.Int64 // when the last bytes were sent, nanoseconds since began
+	asked   atomic.Int64 // when the first bytes after an answer were sent, nanoseconds since began
 
 	answered bool // there was a reply to a call; owned by the reader until it has ended
 
@@ -295,7 +296,7 @@ func (l *link) ping(now time.Time) {
 	h := jute.RequestHeader{Xid: jute.XidPing, Type: jute.OpPing}
 	s.out = jute.EndFrame(h.Append(b), mark)
 	l.pings = append(l.pings, now)
-	l.written.Store(int64(now.Sub(l.began)))
+	l.writtenAt(now)
 	l.flushLocked()
 }
 
@@ -355,7 +356,15 @@ func (l *link) wrote(err error) {
 		l.fail(fmt.Errorf("write: %w", err))
 		return
 	}
-	l.written.Store(int64(time.Since(l.began)))
+	l.writtenAt(time.Now())
+}
+
+func (l *link) writtenAt(now time.Time) {
+	at := int64(now.Sub(l.began))
+	if l.asked.Load() <= l.heard.Load() {
+		l.asked.Store(at)
+	}
+	l.written.Store(at)
 }
 
 // write writes what is in the session's out buffer, until the connection is idle or has failed. Where others write without waiting, it ends when there is

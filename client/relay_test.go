@@ -781,13 +781,59 @@ func TestSlowReplay(t *testing.T) {
 		}()
 		for zxid := range Zxid(5) {
 			r.Ping()
-			time.Sleep(timeout / 2)
+			time.Sleep(timeout / 3)
 			conn.feed(jute.FeedEvent{Zxid: 10 + zxid, Level: zxid == 4, Changes: changes(t, fmt.Sprint(10+zxid, " data /a"))})
 		}
 		if got := r.since(); strings.Count(got, "NodeDataChanged /a") != 5 {
 			t.Errorf("the client was told %s", got)
 		}
 	})
+}
+
+// TestRelayOfSilentServer: a client that does not ping while it waits, as the C client, gives up two thirds of its timeout after it was told something. The relay
+// has another server before, also if it was told the answer to an earlier one of its requests.
+func TestRelayOfSilentServer(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		answers int           // requests that are answered, of two
+		idle    time.Duration // of the client before that
+		want    time.Duration // since the last answer
+	}{
+		{"at once", 0, 0, 9 * time.Second},
+		{"after an answer", 1, 0, 9 * time.Second},
+		{"after a while", 0, 8 * time.Second, 11 * time.Second},
+		{"a client that asks for nothing", 2, 0, 18 * time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, n *fakeNet) {
+				r := n.newRelay(RelayOptions{Timeout: 18 * time.Second})
+				first := n.accept()
+				first.grant(0)
+				synctest.Wait()
+				began := time.Now()
+				time.Sleep(tt.idle)
+				r.forward(1, "r/a", "r/b")
+				for range tt.answers {
+					first.answerGet(first.expect(jute.OpGetData), 1, "")
+				}
+				go func() {
+					for {
+						if _, err := first.frame(); err != nil {
+							return
+						}
+					}
+				}()
+				<-r.c.s.conn.failed
+				if took := time.Since(began); took != tt.want {
+					t.Errorf("the connection is given up after %v, want %v", took, tt.want)
+				}
+				if tt.answers < 2 {
+					n.accept().grant(0)
+					synctest.Wait()
+				}
+			})
+		})
+	}
 }
 
 // TestRelayOfOneWayConnection: a server tells events, and gets no request any more. While the session lives, its client's request is asked elsewhere.
@@ -836,8 +882,8 @@ func TestRelayOfOneWayConnection(t *testing.T) {
 			}
 		}()
 		second := n.accept()
-		if took := time.Since(began); took != timeout*2/3 {
-			t.Errorf("another server after %v, want two thirds of %v", took, timeout)
+		if took := time.Since(began); took != timeout/2 {
+			t.Errorf("another server after %v, want half of %v", took, timeout)
 		}
 		second.grant(0)
 		q := second.expect(jute.OpSetData)

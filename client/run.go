@@ -417,30 +417,40 @@ func (s *session) keep(l *link) {
 func (l *link) look() {
 	s := l.s
 	s.mu.Lock()
-	timeout := s.timeout
-	s.mu.Unlock()
-	pingAfter, silence := timeout/3, timeout*2/3
-	if s.relay != nil && !l.lastWrite().After(l.lastAnswer()) {
-		silence = timeout // its client has asked for nothing since, and some ping as late as that
+	timeout, again, silence := s.timeout, s.timeout/3, s.timeout*2/3
+	if s.relay != nil {
+		again, silence = timeout/6, l.relaySilenceLocked()
 	}
+	s.mu.Unlock()
 	now := time.Now()
 	quiet := now.Sub(l.lastAnswer())
 	if quiet >= silence {
 		l.fail(fmt.Errorf("no answer came for %v, and the session's timeout is %v", quiet.Round(time.Millisecond), timeout))
 		return
 	}
-	next := pingAfter - max(now.Sub(l.lastWrite()), quiet)
+	next := again - max(now.Sub(l.lastWrite()), quiet)
 	if next <= 0 {
 		if s.relay == nil {
 			l.ping(now)
 		}
-		next = min(pingAfter, silence-quiet)
+		next = min(again, silence-quiet)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l.open {
 		l.timer.Reset(max(next, time.Millisecond))
 	}
+}
+
+// relaySilenceLocked returns how long a relay waits after the last answer. Its client gives up two thirds of the timeout after it was told something, and some
+// clients do not ping while they wait for an answer: the relay needs another server before that. A client that has asked for nothing may be silent for all of
+// the timeout.
+func (l *link) relaySilenceLocked() time.Duration {
+	s := l.s
+	if s.calls.Len() == 0 && len(l.pings) == 0 && len(l.authsSent) == 0 && l.watchesSent == 0 {
+		return s.timeout
+	}
+	return max(s.timeout/2, time.Duration(l.asked.Load()-l.heard.Load())+s.timeout/6)
 }
 
 // releaseLocked moves waiting calls to the out buffer in their order: at least one, and more
