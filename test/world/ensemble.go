@@ -69,10 +69,11 @@ type ensemble struct {
 	dir     string
 	members []*server
 	spare   *server
-	edge    *server   // nil if clients connect to the members
-	gone    []*server // whose place others have taken
-	moves   int       // from one kind to the other
-	free    func()    // the ports
+	edge    *server            // nil if clients connect to the members
+	relays  map[*server]*relay // between the edge and the members, if the ways are to be cut
+	gone    []*server          // whose place others have taken
+	moves   int                // from one kind to the other
+	free    func()             // the ports
 }
 
 // used says what the servers have used, after their end.
@@ -109,7 +110,13 @@ func (t tools) newEnsemble(ctx context.Context, kind, dir string, p *program) (*
 	}
 	if kind == edge {
 		e.edge = &server{addr: loopback(ports[4*(n+1)]), dir: filepath.Join(dir, edge)}
-		e.edge.argv = []string{t.zkd, "edge", "--upstream", e.addresses(), "--listen", e.edge.addr, "--handover", "handover", "-v"}
+		upstream := e.addresses()
+		if slices.Contains(p.faults, wayTo) || slices.Contains(p.faults, wayFrom) {
+			if upstream, err = e.relayed(); err != nil {
+				return nil, err
+			}
+		}
+		e.edge.argv = []string{t.zkd, "edge", "--upstream", upstream, "--listen", e.edge.addr, "--handover", "handover", "-v"}
 		if err := os.MkdirAll(e.edge.data(), 0o755); err != nil {
 			return nil, err
 		}
@@ -251,6 +258,21 @@ func (e *ensemble) start(ctx context.Context) error {
 	return await(ctx, []*server{e.edge}, func() bool { return e.edge.mode() == edge })
 }
 
+// relayed puts a relay before each member, and returns their addresses.
+func (e *ensemble) relayed() (string, error) {
+	e.relays = map[*server]*relay{}
+	var addresses []string
+	for _, s := range e.members {
+		r, err := newRelay(s)
+		if err != nil {
+			return "", err
+		}
+		e.relays[s] = r
+		addresses = append(addresses, r.l.Addr().String())
+	}
+	return strings.Join(addresses, ","), nil
+}
+
 // end kills all processes, and gives the ports back.
 func (e *ensemble) end() {
 	if e.edge != nil {
@@ -258,6 +280,9 @@ func (e *ensemble) end() {
 	}
 	for _, s := range append(slices.Clone(e.members), e.spare) {
 		s.kill()
+	}
+	for _, r := range e.relays {
+		r.l.Close()
 	}
 	e.free()
 }

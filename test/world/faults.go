@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/zkd-project/zkd/client"
@@ -13,6 +14,7 @@ const (
 	away      = 5 * time.Second // how long a killed server is
 	noQuorum  = 5 * time.Second
 	withSpare = 5 * time.Second
+	silent    = 15 * time.Second
 )
 
 // fault is what is done to an ensemble while a program works. It ends with all members well.
@@ -29,8 +31,22 @@ var faults = []fault{
 	{"member", "member added and removed", addAndRemove},
 	{"move", "moved to the other kind of servers", move},
 	{"edge", "edge replaced", replaceEdge},
+	{"leader-hangs", "leader stopped for 15 s", func(ctx context.Context, e *ensemble) error { return stopOne(ctx, e, "leader") }},
+	{"follower-hangs", "follower stopped for 15 s", func(ctx context.Context, e *ensemble) error { return stopOne(ctx, e, "follower") }},
+	{wayTo, "nothing comes to the leader for 15 s", func(ctx context.Context, e *ensemble) error {
+		return cut(ctx, e, "leader", func(r *relay) *gate { return &r.to })
+	}},
+	{wayFrom, "nothing comes from a follower for 15 s", func(ctx context.Context, e *ensemble) error {
+		return cut(ctx, e, "follower", func(r *relay) *gate { return &r.from })
+	}},
 	{"own", "a part of the program killed", nothingToServers}, // the program does it
 }
+
+// The faults between an edge and a server: of those the others learn nothing.
+const (
+	wayTo   = "way-to-leader"
+	wayFrom = "way-from-follower"
+)
 
 // all are the faults of each program that has no parts of its own to kill.
 const all = "leader follower quorum rolling member"
@@ -58,6 +74,31 @@ func killOne(ctx context.Context, e *ensemble, mode string) error {
 		return err
 	}
 	return e.awaitHealthy(ctx)
+}
+
+func stopOne(ctx context.Context, e *ensemble, mode string) error {
+	s, err := e.with(mode)
+	if err != nil {
+		return err
+	}
+	s.cmd.Process.Signal(syscall.SIGSTOP)
+	err = wait(ctx, silent)
+	s.cmd.Process.Signal(syscall.SIGCONT)
+	if err != nil {
+		return err
+	}
+	return e.awaitHealthy(ctx)
+}
+
+func cut(ctx context.Context, e *ensemble, mode string, way func(*relay) *gate) error {
+	s, err := e.with(mode)
+	if err != nil {
+		return err
+	}
+	g := way(e.relays[s])
+	g.set(true)
+	defer g.set(false)
+	return wait(ctx, silent)
 }
 
 // replaceEdge starts another edge, to which the first one hands its clients over before it ends.

@@ -63,8 +63,10 @@ func readProgram(dir string) (*program, error) {
 	if err == nil && p.servers == 0 && len(p.faults) > 0 {
 		err = fmt.Errorf("%s: with servers 0 there is nothing that faults could kill", file)
 	}
-	if err == nil && !p.edge && slices.Contains(p.faults, edge) {
-		err = fmt.Errorf("%s: the fault edge wants a line \"on edge\"", file)
+	for _, name := range []string{edge, wayTo, wayFrom} {
+		if err == nil && !p.edge && slices.Contains(p.faults, name) {
+			err = fmt.Errorf("%s: the fault %s wants a line \"on edge\"", file, name)
+		}
 	}
 	if err != nil {
 		return nil, err

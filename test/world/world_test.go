@@ -170,6 +170,7 @@ func TestDeclaration(t *testing.T) {
 		{"incomplete", "title A\n", "must be there"},
 		{"no servers", good + "servers 0\nfaults all\n", "nothing that faults could kill"},
 		{"no edge", good + "faults edge\n", "wants a line \"on edge\""},
+		{"no edge to cut off", good + "faults way-to-leader\n", "wants a line \"on edge\""},
 		{"neither edge nor all", good + "on apache\n", `program:5: on "apache": want edge`},
 		{"no reason", good, "program/known:1: want"},
 	}
