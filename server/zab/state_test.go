@@ -185,8 +185,12 @@ func TestCache(t *testing.T) {
 				}
 			}
 			var got []Entry
+			most := r.IntN(100 * entryOverhead)
 			for i := 0; i < q.n; {
-				run, _ := q.run(i, last, 1<<20)
+				run, bytes := q.run(i, last, most)
+				if bytes != len(run)*entryOverhead || bytes > most && len(run) > 1 {
+					t.Fatalf("seed %d: %d entries of %d bytes where %d fit", seed, len(run), bytes, most)
+				}
 				got = append(got, run...)
 				i += len(run)
 			}
