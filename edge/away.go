@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
-	"github.com/zkd-project/zkd/edge/away"
 	"github.com/zkd-project/zkd/internal/mutant"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/away"
 )
 
 // Faults of read-only sessions.

@@ -75,7 +75,7 @@ const ours = `
 	                   server/fair server/limits server/session server/zab
 	server/zab/behavior: jute server/zab
 	server/zab/transport: jute internal/accept internal/format internal/keystore internal/misdial server/limits server/secure server/zab
-	server/sim:        jute internal/exact internal/fault internal/mutant internal/resume internal/subtrees internal/testing/crashfs internal/vfs server/auth server/clients/line server/clients/line/register server/clients/line/views server/copies server/datadirs server/datatree server/evaluate server/feed server/limits server/replica server/session
+	server/sim:        jute internal/exact internal/fault internal/mutant internal/resume internal/subtrees internal/testing/crashfs internal/vfs server/auth server/away server/clients/line server/clients/line/register server/clients/line/views server/copies server/datadirs server/datatree server/evaluate server/feed server/limits server/replica server/session
 	                   server/snapshot server/state server/wal server/watch server/zab server/zab/behavior
 
 	# Lists and records in memory.
@@ -169,6 +169,8 @@ const ours = `
 	server/data:       jute internal/fault internal/format internal/secret internal/vfs server/archive server/config server/copies server/datadirs server/datatree server/feed
 	                   server/history server/snapshot server/state server/wal server/zab
 
+	# Read-only sessions of an edge that reaches no server. Pure, and with the server's watches.
+	server/away:       jute internal/mutant internal/resume server/watch
 	# The clients' connections. What they ask of the server is clients.Backend.
 	server/clients/line/register: jute server/fair server/watch
 	server/clients/line/pending: internal/fifo
@@ -215,8 +217,7 @@ const ours = `
 	client/cache:      jute client client/tree client/typed internal/pause
 	# A proxy on the host of clients.
 	edge/memory:       jute client client/cache internal/mutant internal/subtrees internal/treediff
-	edge/away:         jute client internal/mutant server/watch
-	edge:              jute fourletter client client/cache client/secure edge/away edge/memory internal/accept internal/console internal/expiry internal/frames internal/mutant internal/mux internal/sockets
+	edge:              jute fourletter client client/cache client/secure edge/memory internal/accept internal/console internal/expiry internal/frames internal/mutant internal/mux internal/sockets server/away
 	client/oteltrace:  client internal/spans internal/traceid
 	client/zktest:     jute client internal/testing/crashfs server server/config
 	cmd/internal/login: client/sasl client/sasl/kerberos client/sasl/scram
@@ -375,7 +376,7 @@ const theirs = `
 // randomness only as it is handed in. That is what lets a test replay them from
 // a seed, and what makes all servers of an ensemble compute the same.
 var pure = []string{
-	"jute", "cmd/zkcli/why", "internal/format", "internal/mutant", "server/auth", "server/auth/certid", "server/clients/line", "server/clients/line/views", "server/coordination", "server/copies", "server/datadirs", "server/datatree", "server/evaluate", "server/fair", "server/limits", "server/limits/shares", "server/replica", "server/session", "server/watch", "server/zab", "internal/exact", "internal/expiry", "internal/fifo", "internal/resume", "internal/subtrees", "internal/wire", "migrate/shadow", "internal/traceid",
+	"jute", "cmd/zkcli/why", "internal/format", "internal/mutant", "server/auth", "server/auth/certid", "server/away", "server/clients/line", "server/clients/line/views", "server/coordination", "server/copies", "server/datadirs", "server/datatree", "server/evaluate", "server/fair", "server/limits", "server/limits/shares", "server/replica", "server/session", "server/watch", "server/zab", "internal/exact", "internal/expiry", "internal/fifo", "internal/resume", "internal/subtrees", "internal/wire", "migrate/shadow", "internal/traceid",
 }
 
 // pureStd is what pure packages use of the standard library; where names follow

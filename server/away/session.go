@@ -3,30 +3,30 @@ package away
 import (
 	"slices"
 
-	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/internal/mutant"
+	"github.com/zkd-project/zkd/internal/resume"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/watch"
 )
 
 // Faults of the answers.
 var (
-	olderShown   = mutant.New("away-older")     // an answer may be older than what the session has seen
-	backwards    = mutant.New("away-backwards") // or than its last answer
-	untimed      = mutant.New("away-untimed")   // an answer does not say how new it is
-	writeTaken   = mutant.New("away-write")     // a write seems to be done
-	syncTaken    = mutant.New("away-sync")      // a sync, too
-	outsideGone  = mutant.New("away-outside")   // a node that is not known seems to be missing
-	missedUntold = mutant.New("away-untold")    // watches that are set again do not tell what they have missed
-	childrenPart = mutant.New("away-children")  // a part of the children is listed as all of them
-	guessMissed  = mutant.New("away-guessed")   // nodes that are not known count as deleted for watches
-	watchPassed  = mutant.New("away-passed")    // an answer is newer than what is known of the nodes that are watched
+	olderShown   = mutant.New("away-older")       // an answer may be older than what the session has seen
+	backwards    = mutant.New("away-backwards")   // or than its last answer
+	untimed      = mutant.New("away-untimed")     // an answer does not say how new it is
+	writeTaken   = mutant.New("away-write")       // a write seems to be done
+	syncTaken    = mutant.New("away-sync")        // a sync, too
+	outsideGone  = mutant.New("away-outside")     // a node that is not known seems to be missing
+	missedUntold = mutant.New("away-untold")      // watches that are set again do not tell what they have missed
+	childrenPart = mutant.New("away-children")    // a part of the children is listed as all of them
+	guessMissed  = mutant.New("away-guessed")     // nodes that are not known count as deleted for watches
+	watchPassed  = mutant.New("read-only-passed") // an answer is newer than what is known of the nodes that are watched
 )
 
 // Session is a read-only session.
 type Session struct {
 	// Look calls take with what is known of a path, and returns whether it did.
-	Look func(path string, take func(*client.Remembered)) bool
+	Look func(path string, take func(*resume.Remembered)) bool
 	// Seen is the newest change that the session has seen.
 	Seen jute.Zxid
 
@@ -99,8 +99,8 @@ func (s *Session) reply(b []byte, xid int32, code jute.Code, body func([]byte) [
 }
 
 // look calls take with what the session may see of a path now.
-func (s *Session) look(path string, take func(*client.Remembered)) (seen bool) {
-	s.Look(path, func(n *client.Remembered) {
+func (s *Session) look(path string, take func(*resume.Remembered)) (seen bool) {
+	s.Look(path, func(n *resume.Remembered) {
 		if seen = !s.isAhead(n); seen {
 			take(n)
 		}
@@ -109,7 +109,7 @@ func (s *Session) look(path string, take func(*client.Remembered)) (seen bool) {
 }
 
 // isAhead reports whether the session has seen more than is known.
-func (s *Session) isAhead(n *client.Remembered) bool {
+func (s *Session) isAhead(n *resume.Remembered) bool {
 	older := s.Seen > n.Zxid
 	older = older && !olderShown.Planted()
 	return older
@@ -124,7 +124,7 @@ func (s *Session) read(b []byte, h jute.RequestHeader, d *jute.Decoder) []byte {
 		return s.reply(b, h.Xid, jute.ErrBadArguments, nil)
 	}
 	known := false
-	s.look(q.Path, func(n *client.Remembered) {
+	s.look(q.Path, func(n *resume.Remembered) {
 		if b, known = s.show(b, h, n); known && q.Watch && (n.Exists || h.Type == jute.OpExists) {
 			s.watch(n.Zxid)
 		}
@@ -142,7 +142,7 @@ func (s *Session) read(b []byte, h jute.RequestHeader, d *jute.Decoder) []byte {
 }
 
 // show appends the reply to a read of what is known, if that is all and can be shown.
-func (s *Session) show(b []byte, h jute.RequestHeader, n *client.Remembered) (_ []byte, known bool) {
+func (s *Session) show(b []byte, h jute.RequestHeader, n *resume.Remembered) (_ []byte, known bool) {
 	part := n.Exists && !n.Whole && (h.Type == jute.OpGetChildren || h.Type == jute.OpGetChildren2)
 	part = part && !childrenPart.Planted()
 	if part || s.passes(n.Since) {
@@ -173,7 +173,7 @@ func (s *Session) addWatch(b []byte, h jute.RequestHeader, d *jute.Decoder) []by
 	if _, ok := watch.ModeOf(q.Mode); !ok {
 		return s.reply(b, h.Xid, jute.ErrMarshalling, nil)
 	}
-	if !s.look(q.Path, func(*client.Remembered) {}) {
+	if !s.look(q.Path, func(*resume.Remembered) {}) {
 		s.Refused++
 		return s.reply(b, h.Xid, jute.ErrNotReadOnly, nil)
 	}
@@ -201,7 +201,7 @@ func (s *Session) setWatches(b []byte, h jute.RequestHeader, d *jute.Decoder) []
 		for _, path := range paths {
 			var node watch.Seen
 			e, upTo := missed{path: path}, s.Seen
-			known := s.look(path, func(n *client.Remembered) {
+			known := s.look(path, func(n *resume.Remembered) {
 				node, upTo = watch.Seen{Exists: n.Exists, Mzxid: n.Stat.Mzxid, Pzxid: n.Stat.Pzxid}, n.Zxid
 				e.since = n.Since
 			})

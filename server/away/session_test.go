@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/internal/resume"
 	"github.com/zkd-project/zkd/internal/testing/seeds"
 	"github.com/zkd-project/zkd/jute"
 )
@@ -126,14 +126,14 @@ func (r *run) upTo(path string) jute.Zxid {
 	return r.known[path[:2]]
 }
 
-func (r *run) look(path string, take func(*client.Remembered)) bool {
+func (r *run) look(path string, take func(*resume.Remembered)) bool {
 	upTo := r.upTo(path)
 	if upTo == 0 {
 		return false
 	}
 	s, exists := r.h.at(path, upTo)
 	whole := jute.Parent(r.hidden) != path
-	take(&client.Remembered{
+	take(&resume.Remembered{
 		Exists: exists, Data: fmt.Append(nil, s.Version), Stat: s, Whole: whole, Since: r.since(path, upTo), Zxid: upTo,
 		Names: func(to []string) []string { return append(to, fmt.Sprint(s.NumChildren)) },
 	})
@@ -354,11 +354,11 @@ func TestSessions(t *testing.T) {
 
 // TestOtherRequests asks for what is neither a read of a node nor a write.
 func TestOtherRequests(t *testing.T) {
-	known := func(path string, take func(*client.Remembered)) bool {
+	known := func(path string, take func(*resume.Remembered)) bool {
 		if path != "/a" {
 			return false
 		}
-		take(&client.Remembered{Exists: true, Since: 3, Zxid: 5})
+		take(&resume.Remembered{Exists: true, Since: 3, Zxid: 5})
 		return true
 	}
 	watches := jute.SetWatchesRequest{RelativeZxid: 3, Persistent: []string{"/o"}, PersistentRecursive: []string{"/a"}}
