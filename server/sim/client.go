@@ -111,9 +111,10 @@ type reply struct {
 	asked uint64 // ghost: when the request was sent, µs
 
 	// Of what an edge tells a client.
-	by      *relay
-	number  int64 // ghost: of the request, in the session
-	resumes bool  // ghost: it is the first answer on another connection upstream
+	by       *relay
+	number   int64 // ghost: of the request, in the session
+	resumes  bool  // ghost: it is the first answer on another connection upstream
+	readOnly bool  // of a read-only session
 }
 
 // client is a model of a ZooKeeper client: one session at a time, kept across connections
@@ -143,8 +144,9 @@ type client struct {
 	view       clientView
 	deaf       uint64 // until when it reads and sends nothing, µs
 
-	relay *relay    // its connection with an edge, or nil
-	felt  jute.Zxid // of the newest event on that
+	readOnly bool      // its session is a read-only one, of the edge
+	relay    *relay    // its connection with an edge, or nil
+	felt     jute.Zxid // of the newest event on that
 }
 
 // malformed is the body of a write that is refused.
@@ -171,7 +173,7 @@ func (s *Sim) clientTurn(c *client) {
 	if s.phase == phaseChaos && s.cfg.AheadPct > 0 && s.percent(s.cfg.AheadPct) {
 		s.connectAhead(c)
 	}
-	if c.relay != nil {
+	if c.relay != nil && !c.readOnly {
 		c.relay.pings()
 	}
 	patience := s.cfg.SessionMs * 1000 / 2
@@ -277,7 +279,9 @@ func (s *Sim) sendRequest(c *client) {
 	c.cxid++
 	req := request{origin: c.origin, attempt: c.attempt, cxid: c.cxid, session: c.session, seen: c.seen, floor: s.ghost.acked, sent: s.now}
 	req.auth = c.address()
-	if !s.chooseRetirement(c, &req) && !s.chooseChange(c, &req) && !s.chooseFeed(c, &req) && !s.chooseView(c, &req) {
+	if c.readOnly {
+		s.chooseAway(c, &req)
+	} else if !s.chooseRetirement(c, &req) && !s.chooseChange(c, &req) && !s.chooseFeed(c, &req) && !s.chooseView(c, &req) {
 		s.choose(c, &req)
 	}
 	s.number(c, &req)
@@ -428,7 +432,12 @@ func (s *Sim) received(c *client, r *reply) {
 	}
 	c.restored()
 	c.told = max(c.told, r.zxid)
-	s.noteWatch(c, &req, r)
+	if !r.refused || !r.readOnly {
+		s.noteWatch(c, &req, r)
+	}
+	if r.readOnly {
+		c.unpersist()
+	}
 	c.seen = max(c.seen, r.zxid)
 	s.ghost.acked = max(s.ghost.acked, r.zxid)
 	switch {
@@ -450,10 +459,12 @@ func (s *Sim) checkReply(c *client, req *request, r *reply) {
 	if r.zxid < c.seen {
 		s.fail("I19", "client %d sees %v after %v", c.id, r.zxid, c.seen)
 	}
-	if !r.refused {
+	if !r.refused && !r.readOnly {
 		s.checkAnsweredRetired(c, req, r.zxid)
 	}
 	switch {
+	case r.readOnly:
+		s.checkAway(c, req, r)
 	case r.refused:
 		s.stats.Refused++
 		if frees := req.op == jute.OpDelete || req.kind == reqClose; frees && r.err == jute.ErrNotReadOnly && s.cfg.Faults[FaultFull] == 0 {
@@ -494,6 +505,10 @@ func (s *Sim) checkReply(c *client, req *request, r *reply) {
 func (s *Sim) connected(c *client, r *reply) {
 	if c.node >= 0 {
 		s.fail("R1", "client %d is connected twice", c.id)
+	}
+	if r.readOnly {
+		s.connectedAway(c, r)
+		return
 	}
 	if r.err != 0 {
 		if r.kind == reqResume && r.err == jute.ErrSessionExpired {
@@ -545,9 +560,7 @@ func (s *Sim) lostConn(c *client) {
 	}
 	c.node, c.origin = -1, 0
 	c.restored()
-	for i := range c.persistent {
-		c.persistent[i].next = -1
-	}
+	c.unpersist()
 	for _, f := range c.feeds {
 		if f.state == feedOn {
 			f.state = feedOff
@@ -556,6 +569,13 @@ func (s *Sim) lostConn(c *client) {
 	c.inFlight = c.inFlight[:0]
 	c.attempt++
 	c.asked = 0
+}
+
+// unpersist notes that persistent watches are told nothing before they are set again.
+func (c *client) unpersist() {
+	for i := range c.persistent {
+		c.persistent[i].next = -1
+	}
 }
 
 // haunt leaves a connection that the client has given up open at its server, and lets the last

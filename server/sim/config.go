@@ -108,6 +108,7 @@ type Config struct {
 	Edges int
 	// Cached says which subtrees edges have in memory: 0 none, 1 everything, 2 two nodes.
 	Cached int
+	Away   bool // every other client accepts a read-only session of an edge without a server
 
 	// Feeds is every how many clients one follows changes; 0 means none.
 	Feeds     int
@@ -233,7 +234,7 @@ func (c *Config) String() string {
 		fmt.Fprintf(&b, " exact=%d", c.Exact)
 	}
 	if c.Edges > 0 {
-		fmt.Fprintf(&b, " edges=%d cached=%d", c.Edges, c.Cached)
+		fmt.Fprintf(&b, " edges=%d cached=%d away=%v", c.Edges, c.Cached, c.Away)
 	}
 	if c.Feeds+c.Streams > 0 {
 		fmt.Fprintf(&b, " feeds=%d streams=%d feedbytes=%d maxfeeds=%d", c.Feeds, c.Streams, c.FeedBytes, c.MaxFeeds)

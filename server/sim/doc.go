@@ -146,6 +146,8 @@
 //   - X4: no read shows a later write of its client.
 //   - X5: a change is one event for all watches of a client that it fires.
 //   - X6: an answer from memory is what servers had at its zxid.
+//   - X7: in a read-only session, which clients get of an edge that has had no server for a while, no write and no sync is done, and a read shows what was
+//     there at its zxid (package away).
 //
 // # Standbys
 //

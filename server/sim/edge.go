@@ -8,13 +8,14 @@ import (
 	"github.com/zkd-project/zkd/internal/exact"
 	"github.com/zkd-project/zkd/internal/resume"
 	"github.com/zkd-project/zkd/jute"
+	readonly "github.com/zkd-project/zkd/server/away"
 	"github.com/zkd-project/zkd/server/datatree"
 )
 
 // Edges: some clients have their sessions through an edge, in exactly-once sessions upstream. What an edge decides are the rules of package resume; here are
 // its connections. When one to a server is lost, the client's own stays: all checks of clients are those of one long connection.
 //
-// Many sessions on one connection are not simulated, nor identities, and what an edge shows while no server is reached.
+// Many sessions on one connection are not simulated, nor identities.
 
 // numEdges is how many edges there are.
 const numEdges = 2
@@ -32,15 +33,16 @@ type relay struct {
 	number int64          // of the last request
 	local  []resume.Event // of the memory, that the client is to be told
 
-	asked   request // of the client, for a session
-	born    bool    // the client has it
-	over    bool    // the client's connection has ended
-	spoke   uint64  // when the client sent something, µs
-	heard   uint64  // when the newest request was sent that a server has answered, µs
-	came    uint64  // when something came from the server, µs
-	sentAt  uint64  // when something was sent to it, µs
-	forgot  bool    // a server could not tell what persistent watches have missed
-	crashed bool    // the edge has
+	away    *readonly.Session // a read-only one, or nil
+	asked   request           // of the client, for a session
+	born    bool              // the client has it
+	over    bool              // the client's connection has ended
+	spoke   uint64            // when the client sent something, µs
+	heard   uint64            // when the newest request was sent that a server has answered, µs
+	came    uint64            // when something came from the server, µs
+	sentAt  uint64            // when something was sent to it, µs
+	forgot  bool              // a server could not tell what persistent watches have missed
+	crashed bool              // the edge has
 
 	// Of the connection upstream.
 	server    *node // nil while there is none
@@ -89,6 +91,7 @@ func (c *Config) drawEdges(r *rand.Rand) {
 	defer func() { // after all other draws
 		if c.Edges > 0 {
 			c.Cached = pick(r, 0, 1, 2)
+			c.Away = c.Cached > 0 && r.IntN(2) == 0
 		}
 		if c.Cached > 0 {
 			c.Pipeline = min(c.Pipeline, pick(r, 1, 2, 16)) // nothing else is under way when a memory answers
@@ -114,7 +117,7 @@ func (s *Sim) viaEdge(c *client, req request) {
 // reach tries a server. The next one follows if it does not answer.
 func (e *relay) reach() {
 	s, c := e.s, e.c
-	if e.over || e.server != nil {
+	if e.over || e.server != nil || e.away != nil || e.beginAway() {
 		return
 	}
 	timeout := uint64(e.asked.timeout) * 1000
@@ -290,6 +293,10 @@ func (e *relay) settle() {
 // asks takes a request of the client.
 func (e *relay) asks(req request) {
 	if e.over {
+		return
+	}
+	if e.away != nil {
+		e.answersAway(&req)
 		return
 	}
 	s := e.s
@@ -599,6 +606,10 @@ func (s *Sim) leaveEdge(c *client) {
 	c.relay.forget()
 	c.relay.over = true
 	c.relay = nil
+	if c.readOnly && c.session == 0 {
+		c.forgetSession() // only this edge has had it
+	}
+	c.readOnly = false
 	c.attempt++
 }
 
@@ -616,6 +627,7 @@ func (s *Sim) fromEdge(c *client, r *reply) bool {
 	r.attempt = c.attempt
 	c.restoring = c.restoring || r.resumes || r.event != 0 && r.zxid == 0
 	switch {
+	case c.readOnly:
 	case r.event != 0:
 		c.felt = max(c.felt, r.zxid)
 		if r.zxid == 0 {
@@ -689,6 +701,7 @@ func (s *Sim) troubleEdge() {
 	if what == 1 && len(s.memories) > 0 {
 		for _, t := range s.memories[edge].trees {
 			t.unfed()
+			t.nodes = nil
 		}
 	}
 	for _, c := range s.clients {

@@ -185,7 +185,7 @@ func often(c *Config, faults ...Fault) {
 
 // behindEdges has all clients behind edges, which lose their connections again and again, while clients watch.
 func behindEdges(c *Config) {
-	c.Edges, c.Cached, c.WatchPct, c.Pipeline, c.ClosePct = 1, 0, 60, 16, 0
+	c.Edges, c.Cached, c.Away, c.WatchPct, c.Pipeline, c.ClosePct = 1, 0, false, 60, 16, 0
 	c.Local, c.MixedMs, c.BigPct, c.MovePct, c.DozePct, c.DeafPct, c.MaxFeeds, c.Loud = 0, 0, 0, 0, 0, 0, 0, 0
 	c.FeedBytes, c.SessionMs, c.Capacity, c.HerdPct = 1<<18, c.ElectionMs*8, 0, 0
 	c.Site, c.Standbys = SiteStays, 0
@@ -205,6 +205,18 @@ func behindMemories(c *Config) {
 // twoMemories has edges that follow two nodes.
 func twoMemories(c *Config) {
 	behindMemories(c)
+	c.Cached = 2
+}
+
+// awayMemories has edges that reach no server again and again, and clients that connect then.
+func awayMemories(c *Config) {
+	behindMemories(c)
+	c.Away, c.MovePct, c.Faults[FaultEdge] = true, 10, c.ElectionMs*4
+}
+
+// awayTwo has edges of which each follows two nodes then.
+func awayTwo(c *Config) {
+	awayMemories(c)
 	c.Cached = 2
 }
 
@@ -241,6 +253,14 @@ var focuses = map[string]func(*Config){
 	"memory-one-version":         twoMemories,
 	"memory-reset-kept":          forgetfulMemories,
 	"memory-no-parent":           behindMemories,
+	"away-backwards":             awayMemories,
+	"away-untimed":               awayMemories,
+	"away-write":                 awayMemories,
+	"away-sync":                  awayMemories,
+	"away-outside":               awayMemories,
+	"away-untold":                awayMemories,
+	"away-guessed":               awayMemories,
+	"read-only-passed":           awayTwo,
 	"resume-not":                 behindEdges,
 	"resume-renumbered":          behindEdges,
 	"resume-sync-once":           behindEdges,
@@ -682,6 +702,8 @@ var byPages = []string{
 	"relay-fed-first",           // and it is not faster than the events
 	"relay-memory-missed-early", // a server of zkd that resumes a session is not behind
 	"memory-rights-kept",        // nobody watches a node that can't be read any more
+	"away-older",                // one subtree is never behind what it has shown
+	"away-children",             // and nobody reads the children of a node of which some are hidden
 	"memory-fired-kept",         // a session tells no event for which it has no watch
 	"cursor-stays",
 	"markers-forgotten", // what a copy lacks decides nothing

@@ -20,6 +20,7 @@ type memory struct {
 	edge  int
 	table *subtrees.Table[*relay]
 	trees []*cached
+	alone uint64 // since when there is no connection, µs; 0 if there is one
 }
 
 // cached is a subtree, and its connection with a server.
@@ -69,6 +70,7 @@ func (t *cached) turn() {
 	s := t.m.s
 	s.afterUndo(s.between(1, 4*s.cfg.ThinkUs+1000), func() {
 		t.follow()
+		t.m.noteServers()
 		t.m.tell()
 		t.turn()
 	})
@@ -239,12 +241,19 @@ func (t *cached) putChildren(c *jute.Change, path string) {
 	}
 }
 
-// see returns what is known of a path.
+// see returns what is known of a path, if that is up to date.
 func (t *cached) see(path string) (n resume.Remembered, known bool) {
 	version, live := t.m.table.Version(t.tree)
 	if !t.fed || t.stale || !live {
 		return n, false
 	}
+	n, known = t.look(path)
+	n.Zxid = version
+	return n, known
+}
+
+// look returns what is known of a path.
+func (t *cached) look(path string) (n resume.Remembered, known bool) {
 	n.Stat, n.Exists = t.nodes[path]
 	above, stat, there := path, n.Stat, n.Exists
 	for !there { // a node that has been deleted has changed what is left above it
@@ -255,7 +264,8 @@ func (t *cached) see(path string) (n resume.Remembered, known bool) {
 		stat, there = t.nodes[above]
 	}
 	n.Since = max(stat.Czxid, stat.Mzxid, stat.Pzxid, t.lists)
-	n.Whole, n.Zxid = t.kids[above] == stat.NumChildren, version
+	n.Whole = t.kids[above] == stat.NumChildren
+	n.Names = func(to []string) []string { return to } // no check looks at them
 	return n, n.Since <= t.version && (n.Exists || n.Whole)
 }
 

@@ -44,6 +44,7 @@ type Stats struct {
 	Relays, RelayResumes, RelayReplays, RelayEnds     int
 	HandOvers                                         int
 	Remembers, Remembered, LocalEvents, WentUpstream  int // subtrees that edges have read; reads, events and watches of their memories
+	AwaySessions, AwayReads, AwayEvents               int // of edges without a server
 	Faults                                            [numFaults]int
 }
 
