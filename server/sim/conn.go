@@ -32,6 +32,7 @@ type conn struct {
 	opening reply     // that response, while outcomes of writes follow
 	follow  int32     // how many do
 	killed  bool
+	serving bool   // a read, in parts
 	ending  bool   // it ends with what has been sent
 	exact   bool   // as the response said
 	touched uint64 // ghost: time of the last touch, µs
@@ -258,6 +259,8 @@ func (s *Sim) handle(n *node, c *conn, req *request) {
 		return
 	}
 	if c.line.Waiting.Len() == 0 || !c.line.Queue(r) {
+		c.serving = true
+		defer func() { c.serving = false }()
 		for read := (line.Read{More: true}); read.More && !c.killed; {
 			read = line.Read{}
 			if !c.line.Serve(&r, r.Received, &read) {
@@ -297,7 +300,7 @@ func (s *Sim) betweenSlices(n *node) {
 		e := &heap[at-1]
 		p := e.pkt
 		if c := n.conn(p.req.origin); p.req.kind != 0 {
-			if p.req.kind != reqRead || c == nil || c.line.Outbox.Ends() || c.upgrade != nil {
+			if p.req.kind != reqRead || c == nil || c.line.Outbox.Ends() || c.upgrade != nil || c.serving {
 				continue
 			}
 			if r := p.req.wire(c.exact); r.ShowsPart(n.tree) {
