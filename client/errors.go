@@ -162,4 +162,4 @@ func (e *ConnectError) Unwrap() []error {
 
 // ErrNotZooKeeper is in a ConnectError for an address at which something else answers, such as
 // an HTTP server.
-var ErrNotZooKeeper = errors.New("this is no ZooKeeper server")
+var ErrNotZooKeeper = errors.New("this port does not speak ZooKeeper's protocol")

@@ -112,8 +112,8 @@ func TestFrameErrors(t *testing.T) {
 		{"\x00\x00", "EOF"},
 		{"\x00\x00\x00\x05abc", "unexpected EOF"},
 		{"\x00\x00\x10\x01", "limit is 4096"},
-		{"\xff\xff\xff\xff", "no ZooKeeper server"},
-		{"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n", `no ZooKeeper server: it says "HTTP/1.1 400 Bad Request"`},
+		{"\xff\xff\xff\xff", "does not speak ZooKeeper's protocol"},
+		{"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n", `does not speak ZooKeeper's protocol: it says "HTTP/1.1 400 Bad Request"`},
 		{"HTTP/1.1 400 Bad Request\r\n", `"HTTP/1.1 400 Bad`},
 	} {
 		if _, err := newFrames(strings.NewReader(tt.in), 4096).next(); err == nil || !strings.Contains(err.Error(), tt.want) {

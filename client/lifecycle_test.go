@@ -190,8 +190,8 @@ func TestConnectErrorNamesServers(t *testing.T) {
 		defer close(n.accepted)
 		want := map[string]string{
 			"refuses:1": "connection refused", "hangs:1": "no answer within", "http:1": `"HTTP/1.1 400 Bad`, "closes:1": "closed the connection",
-			"garbage:1": "no ZooKeeper server", "half:1": "unexpected EOF", "silent:1": "no answer within", "ssh:1": "no ZooKeeper server",
-			"negative:1": "no ZooKeeper server", "zero:1": "no ZooKeeper server", "minus:1": "no ZooKeeper server", "noid:1": "no ZooKeeper server",
+			"garbage:1": "does not speak ZooKeeper's protocol", "half:1": "unexpected EOF", "silent:1": "no answer within", "ssh:1": "does not speak ZooKeeper's protocol",
+			"negative:1": "does not speak ZooKeeper's protocol", "zero:1": "does not speak ZooKeeper's protocol", "minus:1": "does not speak ZooKeeper's protocol", "noid:1": "does not speak ZooKeeper's protocol",
 		}
 		var list []string
 		for s := range want {

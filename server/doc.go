@@ -32,6 +32,7 @@
 //
 // The peer loop (loop.go), the log writer (package wal), the applier, the snapshotter,
 // the housekeeper, and the cleaner of containers and TTL nodes. Package clients has an
-// accept loop and two goroutines for each connection. The methods of Server may be
-// called from any goroutine.
+// accept loop for each port, a reader for each connection that is not idle, and a few
+// goroutines that write for all connections. docs/dev/internals.md lists all. The methods
+// of Server may be called from any goroutine.
 package server

@@ -15,7 +15,7 @@ const Client = 0
 // patience is the time in which a client has to take the text.
 const patience = time.Second
 
-// Tell sends the text, which clients show as what is no ZooKeeper server. The connection is to be closed
+// Tell sends the text, which clients show as what does not speak ZooKeeper's protocol. The connection is to be closed
 // afterwards. What the client has sent is read first: closing would reset the connection, and the text be lost.
 func Tell(nc net.Conn, text string) {
 	if nc.SetDeadline(time.Now().Add(patience)) != nil {
