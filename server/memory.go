@@ -68,6 +68,20 @@ const watchShare = 8
 // watches is how much memory watches may take; 0 for any amount.
 func (m *memory) watches() int64 { return m.limit / watchShare }
 
+// A connection that an edge's carries has no descriptor. With what its session is asked for it takes up to carriedBytes for long.
+const (
+	carriedShare = 8 // the part of a process's memory that such connections may take
+	carriedBytes = 16 << 10
+)
+
+// carried is how many connections others may carry, 0 for any number: what there is memory for, and no fewer than have descriptors.
+func (m *memory) carried(direct int) int {
+	if m.limit <= 0 {
+		return 0
+	}
+	return max(int(m.limit/carriedShare/carriedBytes), direct)
+}
+
 // feedHistory is how much memory the latest changes may take, for feeds, of what is configured.
 func (m *memory) feedHistory(configured int64) int {
 	if m.limit > 0 {

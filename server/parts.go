@@ -41,6 +41,7 @@ func newClients(s *Server, tls *secure.TLS, ids *session.IDs, b clients.Backend)
 	}
 	return clients.New(clients.Options{
 		MaxDescriptors: most,
+		MaxCarried:     s.memory.carried(most),
 		Config:         s.cfg,
 		Logger:         s.log,
 		Metrics:        s.metrics,

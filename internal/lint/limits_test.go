@@ -20,7 +20,7 @@ var tested = map[string]map[string][]string{
 		"the same for the [audit log](monitor.md#audit-log)":              {"server.TestAuditDiskFull"},
 		"the same for a backup, or a look at [the past](api.md#the-past)": {"cmd/zkcli/backup.TestFollowerLacksSomething", "cmd/zkcli/backup.TestFollowOnAFullDisk", "cmd/zkcli/backup.TestClaimWithoutInodes", "server/pages.TestShortageIsNoVerdict", "server/pages.TestBackupBesideTheLog"},
 		"descriptors":                    {"server/base.TestDescriptorsAreReserved", "server/clients.TestDescriptorsAreShared", "server/clients.TestPortWithoutDescriptors", "cmd/zkd.TestHTTPWithoutDescriptors", "internal/keystore.TestSourceThatCannotRead"},
-		"connections":                    {"server/clients.TestMostConnections", "server/clients.TestOperatorsGetIn"},
+		"connections":                    {"server/clients/line/register.TestPlaces", "server/clients.TestOperatorsGetIn"},
 		"connections to a port for HTTP": {"cmd/zkd.TestHTTPConnectionsAreBounded", "cmd/zkd.TestSilentConnectionsGiveWay"},
 		"local ports":                    {"server/zab/transport.TestNoLocalPort"},
 		"threads":                        {"cmd/zkd.TestThreadLimit"},

@@ -148,6 +148,7 @@ func (r *readers) start(o Options, id uint8) error {
 	}
 	r.clients = clients.New(clients.Options{
 		MaxDescriptors: most,
+		MaxCarried:     most,
 		Config:         r.cfg,
 		Logger:         r.log,
 		Metrics:        r.metrics,

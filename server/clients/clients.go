@@ -36,7 +36,7 @@ type Clients struct {
 // New returns Clients without connections.
 func New(o Options) *Clients {
 	s := &Clients{tracker: o.Sessions}
-	s.most = o.MaxDescriptors
+	s.most = register.Most{Direct: o.MaxDescriptors, Carried: o.MaxCarried}
 	s.cfg, s.log, s.metrics, s.backend, s.state, s.schemes = o.Config, o.Logger, o.Metrics, o.Backend, o.State, o.Schemes
 	s.stopping = make(chan struct{})
 	s.register = register.New[*line.Line](o.Config.Replicated())
@@ -142,7 +142,7 @@ func (s *shared) enter(c *conn) {
 		nc.Close()
 		return
 	}
-	if !s.register.Add(&c.line.Line, c.group, s.live.Load().MaxClientCnxns, s.mostConnections()) && !s.admitOperator(c) {
+	if !s.register.Add(&c.line.Line, c.group, c.carried, s.mostConnections()) && !s.admitOperator(c) {
 		c.limits.end()
 		s.metrics.ConnectionRejected.Add(1)
 		s.refusals.note(zap.WarnLevel, "too many connections: closing a new one; see maxClientCnxns and maxCnxns, and the process's limit of open files", errNoRoom,
@@ -164,17 +164,14 @@ func (s *shared) admitOperator(c *conn) bool {
 		return false
 	}
 	c.group, c.wordsOnly = "operators", true
-	return s.register.Add(&c.line.Line, c.group, operatorPlaces, 0)
+	return s.register.Add(&c.line.Line, c.group, c.carried, register.Most{PerIP: operatorPlaces})
 }
 
-// mostConnections returns the limit of all connections, 0 for none: maxCnxns, or what the
-// process's limit of open files leaves to clients.
-func (s *shared) mostConnections() int {
-	configured := s.live.Load().MaxCnxns
-	if s.most > 0 && (configured == 0 || configured > s.most) {
-		return s.most
-	}
-	return configured
+// mostConnections returns how many connections there may be.
+func (s *shared) mostConnections() register.Most {
+	m, cfg := s.most, s.live.Load()
+	m.PerIP, m.All = cfg.MaxClientCnxns, cfg.MaxCnxns
+	return m
 }
 
 // Refuse stops accepting connections.

@@ -13,6 +13,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/audit"
 	"github.com/zkd-project/zkd/server/auth"
+	"github.com/zkd-project/zkd/server/clients/line/register"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/monitor"
@@ -149,7 +150,7 @@ func TestWritesAreHandedOverTogether(t *testing.T) {
 		}
 		c := newTestConn(t, s)
 		establish(t, c, 1)
-		s.register.Add(&c.line.Line, c.identity.ip(), 0, 0)
+		s.register.Add(&c.line.Line, c.identity.ip(), false, register.Most{})
 		var input []byte
 		for xid := range int32(3) {
 			var mark int
@@ -183,7 +184,7 @@ func TestAnswersComeInOrder(t *testing.T) {
 	s, b := newTestClients(t)
 	c := newTestConn(t, s)
 	establish(t, c, 1)
-	s.register.Add(&c.line.Line, c.identity.ip(), 0, 0)
+	s.register.Add(&c.line.Line, c.identity.ip(), false, register.Most{})
 	a := s.NewAnswers(func() {}, func(int) {}, func(*datatree.Event, int) {})
 	write := func(xid int32) {
 		h := jute.RequestHeader{Xid: xid, Type: jute.OpSetData}

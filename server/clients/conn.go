@@ -342,7 +342,7 @@ func (c *conn) forget() {
 		s.state.Watches.Drop(w)
 		s.metrics.DeadWatchers.Add(1)
 	}
-	s.register.Remove(&c.line.Line, c.group)
+	s.register.Remove(&c.line.Line, c.group, c.carried)
 	s.throttler.quit(c.crowd)
 	s.throttler.relax()
 }

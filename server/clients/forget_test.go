@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/clients/line/register"
 	"github.com/zkd-project/zkd/server/watch"
 )
 
@@ -13,7 +14,7 @@ import (
 func TestTreeIsFreeWhileWatchesAreDropped(t *testing.T) {
 	s, _ := newTestClients(t)
 	c := newTestConn(t, s)
-	s.register.Add(&c.line.Line, c.identity.ip(), 0, 0)
+	s.register.Add(&c.line.Line, c.identity.ip(), false, register.Most{})
 	establish(t, c, 1)
 	watching(t, c, "/n", "/busy")
 	w, _ := c.line.WatchHandle()

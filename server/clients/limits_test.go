@@ -13,6 +13,7 @@ import (
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/auth"
+	"github.com/zkd-project/zkd/server/clients/line/register"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/limits"
@@ -340,7 +341,7 @@ func TestWatchesRefused(t *testing.T) {
 	c := newTestConn(t, s)
 	c.limits.admit()
 	establish(t, c, 1)
-	s.register.Add(&c.line.Line, c.identity.ip(), 0, 0)
+	s.register.Add(&c.line.Line, c.identity.ip(), false, register.Most{})
 	handle := func(frame []byte) {
 		t.Helper()
 		if err := c.handle(frame); err != nil {

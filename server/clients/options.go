@@ -60,8 +60,10 @@ type Limits struct {
 // Options configure Clients.
 type Options struct {
 	Config *config.Config
-	// MaxDescriptors limits the connections, whatever maxCnxns is; 0 means no limit.
+	// MaxDescriptors limits the connections that have one, and MaxCarried those that others carry, whatever maxCnxns is;
+	// 0 means no limit.
 	MaxDescriptors int
+	MaxCarried     int
 	Logger         *zap.Logger
 	Metrics        *monitor.Metrics
 	Limits         Limits

@@ -13,23 +13,7 @@ import (
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
-
-	"github.com/zkd-project/zkd/server/config"
 )
-
-// TestMostConnections checks that maxCnxns, or its lack, leaves descriptors to the rest of the
-// server.
-func TestMostConnections(t *testing.T) {
-	for _, tt := range []struct{ descriptors, maxCnxns, want int }{
-		{0, 0, 0}, {0, 5, 5}, {7, 0, 7}, {7, 5, 5}, {7, 9, 7},
-	} {
-		s := &shared{most: tt.descriptors}
-		s.live.Store(&config.Config{MaxCnxns: tt.maxCnxns})
-		if got := s.mostConnections(); got != tt.want {
-			t.Errorf("%+v: %d", tt, got)
-		}
-	}
-}
 
 // scarce is a listener that has no descriptors for a while.
 type scarce struct {
@@ -147,7 +131,7 @@ func TestDescriptorsAreShared(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newLimitedClients(t, "maxClientCnxns=0")
-				s.most = tt.most
+				s.most.Direct = tt.most
 				enters := func(ip string) bool {
 					before := s.register.Len()
 					nc, peer := net.Pipe()

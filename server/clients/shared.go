@@ -28,7 +28,7 @@ type shared struct {
 
 	lines    *line.Lines
 	register *register.Register[*line.Line] // of the connections
-	most     int                            // connections, as Options.MaxDescriptors
+	most     register.Most
 	sessions sessions
 	readOnly atomic.Bool // serving read-only clients because there is no leader
 

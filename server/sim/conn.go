@@ -11,6 +11,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/clients/line"
+	"github.com/zkd-project/zkd/server/clients/line/register"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/session"
@@ -389,7 +390,7 @@ func (s *Sim) openConn(n *node, client int, req *request) {
 		s.toClient(n, client, &reply{kind: req.kind, attempt: req.attempt, closed: true})
 		return
 	}
-	n.register.Add(&c.line, "", 0, 0)
+	n.register.Add(&c.line, "", false, register.Most{})
 	n.conns = append(n.conns, c)
 	if req.ahead() {
 		s.ghost.ahead[c.origin] = true
@@ -562,7 +563,7 @@ func (n *node) forget(c *conn) {
 	if w, ok := c.line.WatchHandle(); ok {
 		n.watches.Drop(w)
 	}
-	n.register.Remove(&c.line, "")
+	n.register.Remove(&c.line, "", false)
 }
 
 // noteSessions notes what a transaction says of sessions.

@@ -38,7 +38,8 @@ type Register[C Conn] struct {
 	mu        sync.RWMutex
 	byOrigin  map[uint64]C
 	bySession map[jute.SessionID]C
-	byIP      map[string]int
+	byIP      map[string]places
+	places    places          // of all
 	byWatcher []C             // indexed by watch.Watcher
 	free      []watch.Watcher // handles to use again
 	reports   bool            // touches are reported to a leader
@@ -52,29 +53,63 @@ func New[C Conn](reports bool) *Register[C] {
 		reports:   reports,
 		byOrigin:  make(map[uint64]C),
 		bySession: make(map[jute.SessionID]C),
-		byIP:      make(map[string]int),
+		byIP:      make(map[string]places),
 	}
 }
 
-// Add registers a new connection unless a limit is reached (0 means no limit). No connection ends for it, since
-// its session would have to look for another server: instead, an address does not get the last places of all.
-func (r *Register[C]) Add(c C, ip string, perIP, total int) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if perIP > 0 && r.byIP[ip] >= perIP || total > 0 && !fair.Enters(r.byIP[ip], total-len(r.byOrigin)) {
+// places is how many connections there are: those that have a descriptor, and those that others carry.
+type places struct{ direct, carried int }
+
+func (p places) sum() int { return p.direct + p.carried }
+
+// of returns the number of one kind, which may be changed.
+func (p *places) of(carried bool) *int {
+	if carried {
+		return &p.carried
+	}
+	return &p.direct
+}
+
+// Most is how many connections there may be: of an address, in all, with a descriptor, and carried by others. 0 means no limit.
+type Most struct{ PerIP, All, Direct, Carried int }
+
+// admits reports whether there may be one more of an address that has some of all.
+func (m Most) admits(has, all places, carried bool) bool {
+	kind := *(&places{m.Direct, m.Carried}).of(carried)
+	switch {
+	case m.PerIP > 0 && has.sum() >= m.PerIP:
+		return false
+	case m.All > 0 && !fair.Enters(has.sum(), m.All-all.sum()):
 		return false
 	}
-	r.byIP[ip]++
+	return kind == 0 || fair.Enters(*has.of(carried), kind-*all.of(carried))
+}
+
+// Add registers a new connection, which another one may carry, unless a limit is reached. No connection ends for it, since
+// its session would have to look for another server: instead, an address does not get the last places of all.
+func (r *Register[C]) Add(c C, ip string, carried bool, most Most) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	has := r.byIP[ip]
+	if !most.admits(has, r.places, carried) {
+		return false
+	}
+	*has.of(carried)++
+	*r.places.of(carried)++
+	r.byIP[ip] = has
 	r.byOrigin[c.Origin()] = c
 	return true
 }
 
 // Remove removes a connection from the register.
-func (r *Register[C]) Remove(c C, ip string) {
+func (r *Register[C]) Remove(c C, ip string, carried bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.byOrigin, c.Origin())
-	if r.byIP[ip]--; r.byIP[ip] == 0 {
+	has := r.byIP[ip]
+	*has.of(carried)--
+	*r.places.of(carried)--
+	if r.byIP[ip] = has; has.sum() == 0 {
 		delete(r.byIP, ip)
 	}
 	s := c.SessionID()

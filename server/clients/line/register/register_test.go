@@ -27,7 +27,7 @@ func TestReportMissesNoConnectionThatEnds(t *testing.T) {
 		var open []testConn
 		for i := range each {
 			c := testConn(i + 1)
-			r.Add(c, "10.0.0.2", 0, 0)
+			r.Add(c, "10.0.0.2", false, Most{})
 			r.Claim(c.SessionID(), c)
 			open = append(open, c)
 		}
@@ -35,7 +35,7 @@ func TestReportMissesNoConnectionThatEnds(t *testing.T) {
 		var done atomic.Bool
 		removing.Go(func() {
 			for _, c := range open {
-				r.Remove(c, "10.0.0.2")
+				r.Remove(c, "10.0.0.2", false)
 			}
 			done.Store(true)
 		})
@@ -49,5 +49,46 @@ func TestReportMissesNoConnectionThatEnds(t *testing.T) {
 			runtime.Gosched() // so that connections end on one processor, too; a miss shows only on several
 		}
 		removing.Wait()
+	}
+}
+
+// TestPlaces: what has a descriptor and what others carry have a limit each, one for both, and one for their address. An address
+// gets up to 16 times as many as are left.
+func TestPlaces(t *testing.T) {
+	for _, tt := range []struct {
+		name            string
+		most            Most
+		direct, carried int // that one address gets, one kind after the other
+		others          int // that another one gets then, with a descriptor
+	}{
+		{"no limit", Most{}, 100, 100, 100},
+		{"of an address", Most{PerIP: 20}, 20, 0, 20},
+		{"in all", Most{All: 17}, 16, 0, 1},
+		{"descriptors", Most{Direct: 17}, 16, 100, 1},
+		{"carried", Most{Carried: 17}, 100, 16, 100},
+		{"descriptors and carried", Most{Direct: 34, Carried: 85}, 32, 80, 2},
+		{"descriptors, and fewer in all", Most{Direct: 17, All: 9}, 9, 0, 0},
+	} {
+		r := New[testConn](false)
+		var leave []func()
+		add := func(ip string, carried bool) (n int) {
+			for ; n < 100; n++ {
+				c := testConn(len(leave) + 1)
+				if !r.Add(c, ip, carried, tt.most) {
+					break
+				}
+				leave = append(leave, func() { r.Remove(c, ip, carried) })
+			}
+			return n
+		}
+		if direct, carried, others := add("a", false), add("a", true), add("b", false); direct != tt.direct || carried != tt.carried || others != tt.others {
+			t.Errorf("%s: %d with descriptors, %d carried, %d of others; want %d, %d, %d", tt.name, direct, carried, others, tt.direct, tt.carried, tt.others)
+		}
+		for _, f := range leave {
+			f()
+		}
+		if r.places != (places{}) || len(r.byIP) > 0 {
+			t.Errorf("%s: %+v are left, and %d addresses", tt.name, r.places, len(r.byIP))
+		}
 	}
 }
