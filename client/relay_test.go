@@ -823,7 +823,10 @@ func TestRelayOfSilentServer(t *testing.T) {
 						}
 					}
 				}()
-				<-r.c.s.conn.failed
+				r.c.s.mu.Lock()
+				failed := r.c.s.conn.failed
+				r.c.s.mu.Unlock()
+				<-failed
 				if took := time.Since(began); took != tt.want {
 					t.Errorf("the connection is given up after %v, want %v", took, tt.want)
 				}
