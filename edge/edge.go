@@ -214,7 +214,7 @@ func (e *Edge) lacks(err error) {
 
 const (
 	mostSpare      = 100 // connections beyond those with sessions: they ask for figures, or say hello
-	ownDescriptors = 160 // of ports and who asks there for metrics, of logs, of the memories of identities, and of a handover
+	ownDescriptors = 160 // of ports and requests for metrics, of logs, of the memories of identities, and of a handover
 )
 
 // divide returns how many clients there can be, and how many connections beyond these. What the process may have besides is for connections to so many

@@ -12,7 +12,7 @@ import (
 )
 
 // TestMutantsOfAnEdgeAway checks that each fault that is planted into what an edge does without servers is found, but for those that need users, or
-// subtrees that lag each other: edge and edge/away have these.
+// subtrees that lag each other: edge and server/away have these.
 func TestMutantsOfAnEdgeAway(t *testing.T) {
 	elsewhere := []string{"away-lent", "away-backwards", "away-children", "away-outside", "away-guessed", "away-older", "away-write", "away-untold", "away-untimed"}
 	planted := 0

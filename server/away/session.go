@@ -32,7 +32,7 @@ type Session struct {
 
 	Reads, Refused int // that were answered, and that were not
 
-	// When the session goes on at a server, the client sets its watches again as of Seen. So Seen may not pass what is known of a node that it watches: a
+	// When the session continues at a server, the client sets its watches again as of Seen. So Seen may not pass what is known of a node that it watches: a
 	// change of the node before it would be no event.
 	watches bool      // there are such nodes
 	bound   jute.Zxid // up to which all of them are known

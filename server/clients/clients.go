@@ -145,7 +145,7 @@ func (s *shared) enter(c *conn) {
 	if !s.register.Add(&c.line.Line, c.group, c.carried, s.mostConnections()) && !s.admitOperator(c) {
 		c.limits.end()
 		s.metrics.ConnectionRejected.Add(1)
-		s.refusals.note(zap.WarnLevel, "too many connections: closing a new one; see maxClientCnxns and maxCnxns, and the process's limit of open files", errNoRoom,
+		s.refusals.note(zap.WarnLevel, "too many connections: closing a new one; see maxClientCnxns and maxCnxns, and the process's limits of open files and, for clients of an edge, of memory", errNoRoom,
 			zap.Stringer("remote", nc.RemoteAddr()))
 		nc.Close()
 		return

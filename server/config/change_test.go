@@ -240,7 +240,7 @@ func FuzzChange(f *testing.F) {
 			t.Fatalf("%v\n%+v\n%+v", err, m, again)
 		}
 		if m.Servers[0].SecureClient.Port != 0 {
-			return // it needs the key of its own zoo.cfg
+			return // its zoo.cfg would need a key
 		}
 		zoo := "dataDir=/d\ninitLimit=9\nsyncLimit=9\nstandaloneEnabled=" + strconv.FormatBool(!relaxed) +
 			"\nextendedTypesEnabled=" + strconv.FormatBool(!relaxed) + "\nmultiAddress.enabled=" + strconv.FormatBool(relaxed) + "\ndynamicConfigFile=/m.10\n"

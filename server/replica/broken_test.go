@@ -8,7 +8,7 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// TestBrokenNamesTheRequest: what an operator is told of a request that can't be evaluated is its operation, and its path if it has one.
+// TestBrokenNamesTheRequest: a request that can't be evaluated is named by its operation, and by its path if it has one.
 func TestBrokenNamesTheRequest(t *testing.T) {
 	multi := jute.MultiRequest{Ops: []jute.MultiOp{{Type: jute.OpDelete, Path: "/n", Version: -1}}}
 	set := (&jute.SetDataRequest{Path: "/n", Version: -1}).Append(nil)
@@ -25,14 +25,5 @@ func TestBrokenNamesTheRequest(t *testing.T) {
 		if r.breakEvaluator(&tt.req, "a reason"); r.Broken() != tt.want {
 			t.Errorf("%v: %q, want %q", tt.req.Op, r.Broken(), tt.want)
 		}
-	}
-}
-
-// TestRoomOfServersAlone: if all that waits is of the servers themselves, no connection ends, and nothing is said.
-func TestRoomOfServersAlone(t *testing.T) {
-	r := New(zab.New(zab.Options{ID: 1}, zab.Recovered{}), 0, Options{ID: 1})
-	r.o.Limits.Waiting, r.leading.bytes = 10, 100
-	if r.makeRoom(); len(r.events) > 0 {
-		t.Errorf("said: %s", r.events[0].Text)
 	}
 }
