@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/zkd-project/zkd/internal/mux"
+	"github.com/zkd-project/zkd/server/clients/line/register"
 )
 
 // The connection of an edge may carry the connections of its clients: see package mux. Each of these is served as one that comes
@@ -40,7 +41,7 @@ func (s *shared) enterCarried(by *conn, stream *mux.Stream, whose string) {
 		return
 	}
 	client := newConn(s, stream, plainPort)
-	client.carried, client.carriedFor = true, strings.Map(plainText, whose)
+	client.takes, client.carriedFor = register.Carried, strings.Map(plainText, whose)
 	client.identity.set(by.identity.credentials.Load(), now)
 	client.socket.secure.Store(by.socket.secure.Load())
 	s.enter(client)

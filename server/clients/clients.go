@@ -36,7 +36,7 @@ type Clients struct {
 // New returns Clients without connections.
 func New(o Options) *Clients {
 	s := &Clients{tracker: o.Sessions}
-	s.most = register.Most{Direct: o.MaxDescriptors, Carried: o.MaxCarried}
+	s.most = register.Most{Of: [...]int{register.Direct: o.MaxDescriptors, register.Carried: o.MaxCarried}}
 	s.cfg, s.log, s.metrics, s.backend, s.state, s.schemes = o.Config, o.Logger, o.Metrics, o.Backend, o.State, o.Schemes
 	s.stopping = make(chan struct{})
 	s.register = register.New[*line.Line](o.Config.Replicated())
@@ -142,7 +142,7 @@ func (s *shared) enter(c *conn) {
 		nc.Close()
 		return
 	}
-	if !s.register.Add(&c.line.Line, c.group, c.carried, s.mostConnections()) && !s.admitOperator(c) {
+	if !s.register.Add(&c.line.Line, c.group, c.takes, s.mostConnections()) && !s.admitOperator(c) {
 		c.limits.end()
 		s.metrics.ConnectionRejected.Add(1)
 		s.refusals.note(zap.WarnLevel, "too many connections: closing a new one; see maxClientCnxns and maxCnxns, and the process's limits of open files and, for clients of an edge, of memory", errNoRoom,
@@ -164,7 +164,7 @@ func (s *shared) admitOperator(c *conn) bool {
 		return false
 	}
 	c.group, c.wordsOnly = "operators", true
-	return s.register.Add(&c.line.Line, c.group, c.carried, register.Most{PerIP: operatorPlaces})
+	return s.register.Add(&c.line.Line, c.group, c.takes, register.Most{PerIP: operatorPlaces})
 }
 
 // mostConnections returns how many connections there may be.

@@ -150,7 +150,7 @@ func TestWritesAreHandedOverTogether(t *testing.T) {
 		}
 		c := newTestConn(t, s)
 		establish(t, c, 1)
-		s.register.Add(&c.line.Line, c.identity.ip(), false, register.Most{})
+		s.register.Add(&c.line.Line, c.identity.ip(), register.Direct, register.Most{})
 		var input []byte
 		for xid := range int32(3) {
 			var mark int
@@ -184,7 +184,7 @@ func TestAnswersComeInOrder(t *testing.T) {
 	s, b := newTestClients(t)
 	c := newTestConn(t, s)
 	establish(t, c, 1)
-	s.register.Add(&c.line.Line, c.identity.ip(), false, register.Most{})
+	s.register.Add(&c.line.Line, c.identity.ip(), register.Direct, register.Most{})
 	a := s.NewAnswers(func() {}, func(int) {}, func(*datatree.Event, int) {})
 	write := func(xid int32) {
 		h := jute.RequestHeader{Xid: xid, Type: jute.OpSetData}

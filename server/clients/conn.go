@@ -11,6 +11,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/clients/line"
+	"github.com/zkd-project/zkd/server/clients/line/register"
 	"github.com/zkd-project/zkd/server/limits"
 	"github.com/zkd-project/zkd/server/show"
 )
@@ -30,9 +31,9 @@ type conn struct {
 
 	wordsOnly bool // it has no place of a client: see shared.admitOperator
 
-	carried    bool         // by that of an edge: see carry.go
-	carriedFor string       // the client's address, as the edge tells it
-	carrier    *mux.Carrier // of an edge's own connection; guarded by line
+	takes      register.Kind // Carried: by the connection of an edge, see carry.go
+	carriedFor string        // the client's address, as the edge tells it
+	carrier    *mux.Carrier  // of an edge's own connection; guarded by line
 
 	line     guardedLine
 	socket   socket
@@ -342,7 +343,7 @@ func (c *conn) forget() {
 		s.state.Watches.Drop(w)
 		s.metrics.DeadWatchers.Add(1)
 	}
-	s.register.Remove(&c.line.Line, c.group, c.carried)
+	s.register.Remove(&c.line.Line, c.group, c.takes)
 	s.throttler.quit(c.crowd)
 	s.throttler.relax()
 }

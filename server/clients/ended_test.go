@@ -16,7 +16,7 @@ func TestClientsOfConnections(t *testing.T) {
 	c.identity.credentials.Store(auth.NewCredentials(jute.ID{Scheme: "ip", ID: "10.0.0.1"}, jute.ID{Scheme: "digest", ID: "ann:hash"}))
 	establish(t, c, 7)
 	c.stats, c.out.taken = connStats{received: 3, sent: 4, bytesIn: 50}, 60
-	s.register.Add(&c.line.Line, c.identity.ip(), false, register.Most{})
+	s.register.Add(&c.line.Line, c.identity.ip(), register.Direct, register.Most{})
 	want := show.ClientUse{Address: "10.0.0.1", Session: 7, Identity: "digest:ann", Connections: 1, Requests: 3, Replies: 4, BytesIn: 50, BytesOut: 60}
 	if got := s.Facts(0).Clients(); len(got) != 1 || got[0] != want {
 		t.Errorf("got %+v, want %+v", got, want)

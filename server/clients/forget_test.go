@@ -14,7 +14,7 @@ import (
 func TestTreeIsFreeWhileWatchesAreDropped(t *testing.T) {
 	s, _ := newTestClients(t)
 	c := newTestConn(t, s)
-	s.register.Add(&c.line.Line, c.identity.ip(), false, register.Most{})
+	s.register.Add(&c.line.Line, c.identity.ip(), register.Direct, register.Most{})
 	establish(t, c, 1)
 	watching(t, c, "/n", "/busy")
 	w, _ := c.line.WatchHandle()

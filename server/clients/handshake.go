@@ -10,6 +10,7 @@ import (
 	"github.com/zkd-project/zkd/internal/mux"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/clients/line"
+	"github.com/zkd-project/zkd/server/clients/line/register"
 	"github.com/zkd-project/zkd/server/secure"
 	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/show"
@@ -30,7 +31,7 @@ func (c *conn) handshake() error {
 	if word[0] == tlsRecord && word[1] == 3 && c.kind == plainPort {
 		return c.shared.complaints.refused(c.socket.remote(), errTLSOnPlain)
 	}
-	if word == mux.Greeting && !c.carried && !c.wordsOnly {
+	if word == mux.Greeting && c.takes != register.Carried && !c.wordsOnly {
 		return errCarries
 	}
 	if done, err := c.fourLetterWord(word); done || err != nil {

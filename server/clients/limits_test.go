@@ -341,7 +341,7 @@ func TestWatchesRefused(t *testing.T) {
 	c := newTestConn(t, s)
 	c.limits.admit()
 	establish(t, c, 1)
-	s.register.Add(&c.line.Line, c.identity.ip(), false, register.Most{})
+	s.register.Add(&c.line.Line, c.identity.ip(), register.Direct, register.Most{})
 	handle := func(frame []byte) {
 		t.Helper()
 		if err := c.handle(frame); err != nil {

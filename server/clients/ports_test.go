@@ -13,6 +13,8 @@ import (
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/zkd-project/zkd/server/clients/line/register"
 )
 
 // scarce is a listener that has no descriptors for a while.
@@ -131,7 +133,7 @@ func TestDescriptorsAreShared(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newLimitedClients(t, "maxClientCnxns=0")
-				s.most.Direct = tt.most
+				s.most.Of[register.Direct] = tt.most
 				enters := func(ip string) bool {
 					before := s.register.Len()
 					nc, peer := net.Pipe()

@@ -390,7 +390,7 @@ func (s *Sim) openConn(n *node, client int, req *request) {
 		s.toClient(n, client, &reply{kind: req.kind, attempt: req.attempt, closed: true})
 		return
 	}
-	n.register.Add(&c.line, "", false, register.Most{})
+	n.register.Add(&c.line, "", register.Direct, register.Most{})
 	n.conns = append(n.conns, c)
 	if req.ahead() {
 		s.ghost.ahead[c.origin] = true
@@ -563,7 +563,7 @@ func (n *node) forget(c *conn) {
 	if w, ok := c.line.WatchHandle(); ok {
 		n.watches.Drop(w)
 	}
-	n.register.Remove(&c.line, "", false)
+	n.register.Remove(&c.line, "", register.Direct)
 }
 
 // noteSessions notes what a transaction says of sessions.

@@ -253,7 +253,7 @@ func (p *page) command(words []string) (string, error) {
 	case "forget":
 		l := p.of[words[1]]
 		l.Forget()
-		p.lines.Register.Remove(&l.Line, "", false)
+		p.lines.Register.Remove(&l.Line, "", register.Direct)
 	case "elsewhere":
 		p.elsewhere(p.lines.State.Tree, jute.SessionID(number(1)))
 	case "snapshot":
@@ -334,7 +334,7 @@ func (p *page) line(name string) *pageLine {
 	l := &pageLine{p: p, name: name}
 	p.of[name] = l
 	l.Begin(p.lines, l, uint64(10+len(p.of)))
-	p.lines.Register.Add(&l.Line, "", false, register.Most{})
+	p.lines.Register.Add(&l.Line, "", register.Direct, register.Most{})
 	l.Extend(jute.ExtensionRequest{Features: jute.FeatureExactlyOnce})
 	l.Session.SetTimeout(1000)
 	return l

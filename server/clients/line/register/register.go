@@ -57,58 +57,63 @@ func New[C Conn](reports bool) *Register[C] {
 	}
 }
 
-// places is how many connections there are: those that have a descriptor, and those that others carry.
-type places struct{ direct, carried int }
+// Kind is what a connection takes of the process.
+type Kind int
 
-func (p places) sum() int { return p.direct + p.carried }
+// The kinds.
+const (
+	Direct  Kind = iota // a descriptor
+	Carried             // memory: another connection carries it
+	numKinds
+)
 
-// of returns the number of one kind, which may be changed.
-func (p *places) of(carried bool) *int {
-	if carried {
-		return &p.carried
-	}
-	return &p.direct
+// places is how many connections there are of each kind.
+type places [numKinds]int
+
+func (p places) sum() int { return p[Direct] + p[Carried] }
+
+// Most is how many connections there may be: of an address, in all, and of each kind. 0 means no limit.
+type Most struct {
+	PerIP, All int
+	Of         [numKinds]int
 }
 
-// Most is how many connections there may be: of an address, in all, with a descriptor, and carried by others. 0 means no limit.
-type Most struct{ PerIP, All, Direct, Carried int }
-
 // admits reports whether there may be one more of an address that has some of all.
-func (m Most) admits(has, all places, carried bool) bool {
-	kind := *(&places{m.Direct, m.Carried}).of(carried)
-	switch {
+func (m Most) admits(has, all places, kind Kind) bool {
+	switch most := m.Of[kind]; {
 	case m.PerIP > 0 && has.sum() >= m.PerIP:
 		return false
 	case m.All > 0 && !fair.Enters(has.sum(), m.All-all.sum()):
 		return false
+	default:
+		return most == 0 || fair.Enters(has[kind], most-all[kind])
 	}
-	return kind == 0 || fair.Enters(*has.of(carried), kind-*all.of(carried))
 }
 
-// Add registers a new connection, which another one may carry, unless a limit is reached. No connection ends for it, since
+// Add registers a new connection, unless a limit is reached. No connection ends for it, since
 // its session would have to look for another server: instead, an address does not get the last places of all.
-func (r *Register[C]) Add(c C, ip string, carried bool, most Most) bool {
+func (r *Register[C]) Add(c C, ip string, kind Kind, most Most) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	has := r.byIP[ip]
-	if !most.admits(has, r.places, carried) {
+	if !most.admits(has, r.places, kind) {
 		return false
 	}
-	*has.of(carried)++
-	*r.places.of(carried)++
+	has[kind]++
+	r.places[kind]++
 	r.byIP[ip] = has
 	r.byOrigin[c.Origin()] = c
 	return true
 }
 
 // Remove removes a connection from the register.
-func (r *Register[C]) Remove(c C, ip string, carried bool) {
+func (r *Register[C]) Remove(c C, ip string, kind Kind) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.byOrigin, c.Origin())
 	has := r.byIP[ip]
-	*has.of(carried)--
-	*r.places.of(carried)--
+	has[kind]--
+	r.places[kind]--
 	if r.byIP[ip] = has; has.sum() == 0 {
 		delete(r.byIP, ip)
 	}

@@ -27,7 +27,7 @@ func TestReportMissesNoConnectionThatEnds(t *testing.T) {
 		var open []testConn
 		for i := range each {
 			c := testConn(i + 1)
-			r.Add(c, "10.0.0.2", false, Most{})
+			r.Add(c, "10.0.0.2", Direct, Most{})
 			r.Claim(c.SessionID(), c)
 			open = append(open, c)
 		}
@@ -35,7 +35,7 @@ func TestReportMissesNoConnectionThatEnds(t *testing.T) {
 		var done atomic.Bool
 		removing.Go(func() {
 			for _, c := range open {
-				r.Remove(c, "10.0.0.2", false)
+				r.Remove(c, "10.0.0.2", Direct)
 			}
 			done.Store(true)
 		})
@@ -64,24 +64,24 @@ func TestPlaces(t *testing.T) {
 		{"no limit", Most{}, 100, 100, 100},
 		{"of an address", Most{PerIP: 20}, 20, 0, 20},
 		{"in all", Most{All: 17}, 16, 0, 1},
-		{"descriptors", Most{Direct: 17}, 16, 100, 1},
-		{"carried", Most{Carried: 17}, 100, 16, 100},
-		{"descriptors and carried", Most{Direct: 34, Carried: 85}, 32, 80, 2},
-		{"descriptors, and fewer in all", Most{Direct: 17, All: 9}, 9, 0, 0},
+		{"descriptors", Most{Of: places{17}}, 16, 100, 1},
+		{"carried", Most{Of: places{Carried: 17}}, 100, 16, 100},
+		{"descriptors and carried", Most{Of: places{34, 85}}, 32, 80, 2},
+		{"descriptors, and fewer in all", Most{Of: places{17}, All: 9}, 9, 0, 0},
 	} {
 		r := New[testConn](false)
 		var leave []func()
-		add := func(ip string, carried bool) (n int) {
+		add := func(ip string, kind Kind) (n int) {
 			for ; n < 100; n++ {
 				c := testConn(len(leave) + 1)
-				if !r.Add(c, ip, carried, tt.most) {
+				if !r.Add(c, ip, kind, tt.most) {
 					break
 				}
-				leave = append(leave, func() { r.Remove(c, ip, carried) })
+				leave = append(leave, func() { r.Remove(c, ip, kind) })
 			}
 			return n
 		}
-		if direct, carried, others := add("a", false), add("a", true), add("b", false); direct != tt.direct || carried != tt.carried || others != tt.others {
+		if direct, carried, others := add("a", Direct), add("a", Carried), add("b", Direct); direct != tt.direct || carried != tt.carried || others != tt.others {
 			t.Errorf("%s: %d with descriptors, %d carried, %d of others; want %d, %d, %d", tt.name, direct, carried, others, tt.direct, tt.carried, tt.others)
 		}
 		for _, f := range leave {
