@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	maxOut      = 1 << 20          // bytes that wait to be written, before streams wait
+	maxOut      = 1 << 20          // bytes that wait to be written, before streams wait; twice as many end the connection
 	writeWithin = 30 * time.Second // for what waits, before the connection counts as dead
 	readBuffer  = 64 << 10
 )
@@ -20,6 +20,7 @@ const (
 var (
 	errFull  = errors.New("the connection has as many streams as it may have")
 	errQuits = errors.New("the connection takes no more streams")
+	errSlow  = errors.New("the other side asks for more than it reads")
 )
 
 // Carrier is a connection with its streams.
@@ -34,13 +35,13 @@ type Carrier struct {
 	idle time.Duration
 
 	mu      sync.Mutex
-	streams map[uint32]*Stream
-	open    int       // of them, those that this side has not ended
-	last    uint32    // number of the last stream that was opened
-	out     []byte    // waits to be written
-	room    sync.Cond // out was taken, or the connection has failed
-	quits   bool      // it takes no more streams, and ends when it has none
-	leaves  bool      // it ends when it has none that is open: the other side does not end its own
+	streams map[uint32]*Stream  // that this side has not ended
+	ending  map[uint32]struct{} // this side has ended them, and the other one has not
+	last    uint32              // number of the last stream that was opened
+	out     []byte              // waits to be written
+	room    sync.Cond           // out was taken, or the connection has failed
+	quits   bool                // it takes no more streams, and ends when it has none
+	leaves  bool                // it ends also if the other side does not end those that this side has ended
 	unused  *time.Timer
 	err     error // why it has failed or ended
 }
@@ -61,7 +62,8 @@ func Accept(nc net.Conn, in io.Reader, idle time.Duration, accept func(s *Stream
 }
 
 func newCarrier(nc net.Conn, in io.Reader, idle time.Duration, accept func(*Stream, string)) *Carrier {
-	c := &Carrier{nc: nc, in: in, accept: accept, wake: make(chan struct{}, 1), done: make(chan struct{}), written: make(chan struct{}), streams: map[uint32]*Stream{}}
+	c := &Carrier{nc: nc, in: in, accept: accept, wake: make(chan struct{}, 1), done: make(chan struct{}), written: make(chan struct{}),
+		streams: map[uint32]*Stream{}, ending: map[uint32]struct{}{}}
 	c.room.L = &c.mu
 	c.idle, c.unused = idle, time.AfterFunc(idle, c.quitUnused)
 	return c
@@ -81,12 +83,14 @@ func (c *Carrier) Serve() error {
 // Done returns a channel that is closed when the connection has failed or ended.
 func (c *Carrier) Done() <-chan struct{} { return c.done }
 
-// Streams returns how many streams there are.
+// Streams returns how many streams there are that not both sides have ended.
 func (c *Carrier) Streams() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.streams)
+	return c.streamsLocked()
 }
+
+func (c *Carrier) streamsLocked() int { return len(c.streams) + len(c.ending) }
 
 // Open opens a stream. whose is told to the other side, up to 256 bytes of it.
 func (c *Carrier) Open(whose string) (*Stream, error) {
@@ -98,7 +102,7 @@ func (c *Carrier) Open(whose string) (*Stream, error) {
 		return nil, c.err
 	case c.quits || c.last == ^uint32(0):
 		return nil, errQuits
-	case len(c.streams) >= MaxStreams:
+	case c.streamsLocked() >= MaxStreams:
 		return nil, errFull
 	}
 	c.last++
@@ -110,7 +114,6 @@ func (c *Carrier) addLocked(id uint32) *Stream {
 	s := &Stream{c: c, id: id, credit: Window}
 	s.changed.L = &c.mu
 	c.streams[id] = s
-	c.open++
 	c.unused.Stop()
 	return s
 }
@@ -137,7 +140,7 @@ func (c *Carrier) quitLocked() {
 func (c *Carrier) quitUnused() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.open == 0 {
+	if len(c.streams) == 0 {
 		c.leaves = true
 		c.quitLocked()
 		c.wakeWriter()
@@ -195,7 +198,7 @@ func (c *Carrier) write() {
 		b := c.out
 		c.out = spare[:0]
 		c.room.Broadcast()
-		over := c.quits && (len(c.streams) == 0 || c.leaves && c.open == 0)
+		over := c.quits && len(c.streams) == 0 && (c.leaves || len(c.ending) == 0)
 		c.mu.Unlock()
 		if len(b) > 0 {
 			c.nc.SetWriteDeadline(time.Now().Add(writeWithin))
@@ -248,9 +251,16 @@ func (c *Carrier) handle(h *header, body []byte) error {
 	}
 	c.mu.Lock()
 	s := c.streams[h.stream]
+	_, ending := c.ending[h.stream]
 	wake := func() {}
 	var err error
 	switch {
+	case len(c.out) > 2*maxOut: // of frames that answer: data waits before
+		err = errSlow
+	case ending && h.kind == kindEnd:
+		delete(c.ending, h.stream)
+		c.wakeWriter()
+	case ending: // it was sent before the other side knew
 	case s == nil || s.ended:
 		err = fmt.Errorf("a frame of kind %d of the stream %d, which there is not", h.kind, h.stream)
 	case h.kind == kindData:
@@ -260,7 +270,6 @@ func (c *Carrier) handle(h *header, body []byte) error {
 	default:
 		s.ended = true
 		wake = s.endLocked(io.EOF)
-		c.forgetLocked(s)
 	}
 	c.mu.Unlock()
 	wake()
@@ -270,9 +279,9 @@ func (c *Carrier) handle(h *header, body []byte) error {
 // opened handles an open.
 func (c *Carrier) opened(id uint32, whose string) error {
 	c.mu.Lock()
-	if c.accept == nil || id <= c.last || len(c.streams) >= MaxStreams {
+	if n := c.streamsLocked(); c.accept == nil || id <= c.last || n >= MaxStreams {
 		defer c.mu.Unlock()
-		return fmt.Errorf("the other side opens the stream %d, after %d, with %d streams", id, c.last, len(c.streams))
+		return fmt.Errorf("the other side opens the stream %d, after %d, with %d streams", id, c.last, n)
 	}
 	c.last = id
 	s := c.addLocked(id)
@@ -297,20 +306,14 @@ func (c *Carrier) quit(stream uint32) error {
 	return nil
 }
 
-// forgetLocked forgets a stream that both sides have ended.
-func (c *Carrier) forgetLocked(s *Stream) {
-	if !s.ended || !s.closed {
-		return
-	}
+// closedLocked is called when this side has ended a stream. Only its number is kept until the other side has ended it.
+func (c *Carrier) closedLocked(s *Stream) {
+	c.frameLocked(kindEnd, s.id, "")
 	delete(c.streams, s.id)
-	if c.quits && len(c.streams) == 0 {
-		c.wakeWriter()
+	if !s.ended {
+		c.ending[s.id] = struct{}{}
 	}
-}
-
-// closedLocked is called when this side has ended a stream.
-func (c *Carrier) closedLocked() {
-	if c.open--; c.open == 0 {
+	if len(c.streams) == 0 {
 		c.unused.Reset(c.idle)
 	}
 }

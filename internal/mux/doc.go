@@ -14,9 +14,10 @@
 //	end      nothing follows from this side; what it is sent is not read
 //
 // A stream is a [net.Conn]. Each side may send Window bytes of a stream that the other side has not read, so a
-// stream that nobody reads holds up no other one, and costs no more memory than that. A stream is forgotten when both
-// sides have ended it. When the connection fails, so do all streams. One that
-// has had no streams for some time, or none that this side has not ended, ends.
+// stream that nobody reads holds up no other one, and costs no more memory than that. Of a stream that one side has ended, it
+// keeps the number until the other side has ended it, too. When the connection fails, so do all streams. One that
+// has had no streams for some time, or none that this side has not ended, ends; so does one whose other side causes answers, and
+// does not read them.
 //
 // # Goroutines and locks
 //

@@ -340,6 +340,37 @@ func TestKeptStreamsKeepNoConnection(t *testing.T) {
 	})
 }
 
+// A side that opens and ends streams, and reads none of the answers, makes the other one keep no more than a bound, and no streams.
+func TestAnswersThatNobodyReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one, other := net.Pipe()
+		defer one.Close()
+		sent := make(chan int)
+		go func() {
+			one.Write(greeting())
+			n := uint32(0)
+			for err := error(nil); err == nil; {
+				var b []byte
+				for range 1000 {
+					n++
+					open, end := header{kind: kindOpen, stream: n}, header{kind: kindEnd, stream: n}
+					b = end.append(open.append(b))
+				}
+				_, err = one.Write(b)
+			}
+			sent <- int(n)
+		}()
+		c, err := Accept(other, other, time.Minute, func(s *Stream, _ string) { s.Close() })
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = c.Serve()
+		if n := <-sent; err != errSlow || len(c.out) > 2*maxOut+1000*headerLen || c.Streams() > 1 {
+			t.Errorf("after %d streams %d bytes wait, and there are %d streams: %v", n, len(c.out), c.Streams(), err)
+		}
+	})
+}
+
 func must(n int, err error) int {
 	if err != nil {
 		panic(err)

@@ -106,9 +106,6 @@ func (s *Stream) unreadLocked() int { return len(s.in) - s.read }
 
 // takeLocked takes data of the other side.
 func (s *Stream) takeLocked(b []byte) (wake func(), err error) {
-	if s.closed {
-		return func() {}, nil // it was sent before the other side knew
-	}
 	if s.unreadLocked()+s.owed+len(b) > Window {
 		return func() {}, errors.New("more of a stream than there was credit for")
 	}
@@ -239,9 +236,7 @@ func (s *Stream) Close() error {
 	s.changed.Broadcast()
 	c.room.Broadcast()
 	if c.err == nil {
-		c.frameLocked(kindEnd, s.id, "")
-		c.closedLocked()
-		c.forgetLocked(s)
+		c.closedLocked(s)
 	}
 	return nil
 }
