@@ -35,6 +35,11 @@ func (e *reached) Members(context.Context) (string, error) {
 	return text, clientError(jute.OpGetData, err)
 }
 
+// MayChange implements member.Ensemble.
+func (e *reached) MayChange(context.Context) error {
+	return clientError(jute.OpSetData, e.Access.MayChange())
+}
+
 // Reconfig implements member.Ensemble.
 func (e *reached) Reconfig(_ context.Context, m client.Members, version int64) (string, error) {
 	text, err := e.Access.Reconfig(m.Joining, m.Leaving, m.All, version)

@@ -20,6 +20,7 @@ type pretended struct {
 }
 
 func (p *pretended) Members() (string, error) { return p.text, nil }
+func (p *pretended) MayChange() error         { return nil }
 
 func (p *pretended) Reconfig(joining, leaving, all string, version int64) (string, error) {
 	p.asked = append(p.asked, joining, leaving, all)

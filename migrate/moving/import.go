@@ -53,7 +53,10 @@ func (m *Import) Run(ctx context.Context) (*Report, error) {
 	if err != nil {
 		return r, err
 	}
-	if err := CheckMajority(len(m.From), tree.Voters(), source.Member(), m.Single, source.DataDir); err != nil {
+	switch err := CheckMajority(len(m.From), tree.Voters(), source.Member(), m.Single, source.DataDir); {
+	case err != nil && m.To == "": // nothing is written
+		r.Warnings = append(r.Warnings, err.Error())
+	case err != nil:
 		return r, err
 	}
 	if len(m.Members) == 0 && uint32(tree.Last) >= 1<<32-2 {

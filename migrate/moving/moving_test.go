@@ -178,7 +178,7 @@ func TestSeveralServers(t *testing.T) {
 		m    Import
 		want string
 	}{
-		{Import{From: []string{one}}, "of a member of an ensemble of 3 voters"},
+		{Import{From: []string{one}, To: to}, "of a member of an ensemble of 3 voters"},
 		{Import{From: []string{one}, Single: true}, ""},
 		{Import{From: []string{one, three}}, ""},
 		{Import{From: []string{one, one}}, "comes before"},
@@ -192,8 +192,14 @@ func TestSeveralServers(t *testing.T) {
 			t.Errorf("%+v: %v, want %q", tt.m, err, tt.want)
 		}
 	}
-	m := Import{From: []string{one, two, three}, To: to, Members: []zab.SID{3, 1, 2}}
+	m := Import{From: []string{one}}
 	r, err := m.Run(t.Context())
+	check(t, err)
+	if len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "of a member of an ensemble of 3 voters") {
+		t.Errorf("a look at one member: %q", r.Warnings)
+	}
+	m = Import{From: []string{one, two, three}, To: to, Members: []zab.SID{3, 1, 2}}
+	r, err = m.Run(t.Context())
 	check(t, err)
 	if r.DataDir != two || r.Zxid != 0x500000009 || !strings.Contains(r.Chosen, "it has epoch 6") || len(r.Written) != 3 {
 		t.Errorf("report %+v", r)

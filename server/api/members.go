@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -27,6 +28,8 @@ type Operator interface {
 type Access interface {
 	// Members returns the text of /zookeeper/config, at least as new as this call.
 	Members() (string, error)
+	// MayChange returns an error if the caller may not change the members.
+	MayChange() error
 	// Reconfig changes the members, which must have a version, and returns the new text.
 	Reconfig(joining, leaving, all string, version int64) (string, error)
 	// TransferLeader asks the leader to hand over.
@@ -120,6 +123,15 @@ const configPath = "/zookeeper/config"
 func versionOf(text string) string {
 	_, version, _ := strings.Cut(text, "\nversion=")
 	return strings.TrimSpace(version)
+}
+
+// MayChange implements Access, by a write of the node whose ACL gives the right, with a version that the node never has.
+func (a *access) MayChange() error {
+	_, err := a.c.send(jute.OpSetData, &jute.SetDataRequest{Path: configPath, Version: math.MinInt32}, nil)
+	if errors.Is(err, jute.ErrBadVersion) {
+		return nil
+	}
+	return lost(err)
 }
 
 // Reconfig implements Access.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -261,6 +262,18 @@ func (e *memberEnsemble) Members(ctx context.Context) (string, error) {
 	}
 	node, err := zk.Get(ctx, client.ConfigPath)
 	return string(node.Data), err
+}
+
+// MayChange implements member.Ensemble, by a write of the node whose ACL gives the right, with a version that the node never has.
+func (e *memberEnsemble) MayChange(ctx context.Context) error {
+	zk, err := e.client(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err = zk.Set(ctx, client.ConfigPath, nil, math.MinInt32); errors.Is(err, client.ErrBadVersion) {
+		return nil
+	}
+	return err
 }
 
 // Reconfig implements member.Ensemble.

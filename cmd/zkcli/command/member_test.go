@@ -113,6 +113,7 @@ func TestMemberRefused(t *testing.T) {
 	}{
 		{off.Proxy, []string{"demote", "--yes", "3"}, exitError, "set reconfigEnabled=true on all of them"},
 		{acl.Proxy, []string{"demote", "--yes", "3"}, exitAuth, "say --auth digest:super:PASSWORD"},
+		{acl.Proxy, []string{"replace", "--yes", "3", "4=127.0.0.1:1:2;127.0.0.1:3"}, exitAuth, "say --auth digest:super:PASSWORD"}, // server 4 does not run
 		{acl.Proxy, []string{"demote", "3"}, exitUsage, "Afterwards: 2 of 2 voters up: one more failure loses the quorum.\nmember: nothing was changed. If that is meant, say --yes\n"},
 		{alone.Proxy, []string{"list"}, exitError, "this is a single server"},
 	} {

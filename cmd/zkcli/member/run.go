@@ -68,6 +68,7 @@ type run struct {
 	cancel    context.CancelFunc
 	removed   []Server
 	asked     bool // a request was sent whose outcome is not known
+	mayChange bool // the servers were asked for the right
 	waitsFor  string
 	reported  time.Time // when waitsFor was reported
 }
@@ -201,6 +202,12 @@ func (x *run) awaitVoters(now *Status, plan *Plan) error {
 		why, err := x.notReady(now, plan.Voters, target)
 		if err != nil || why == "" {
 			return err
+		}
+		if !x.mayChange { // to wait would be for nothing
+			if err := x.Ensemble.MayChange(x.deadline); err != nil {
+				return err
+			}
+			x.mayChange = true
 		}
 		x.waitFor(why)
 		if err := x.sleep(); err != nil {

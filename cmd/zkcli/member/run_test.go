@@ -27,6 +27,7 @@ type fake struct {
 	// answers are those of the requests, one after the other.
 	answers []answer
 	asked   []string // the requests
+	may     error    // of MayChange
 }
 
 // answer is what becomes of a request.
@@ -36,6 +37,8 @@ type answer struct {
 }
 
 func (f *fake) Members(ctx context.Context) (string, error) { return f.text, ctx.Err() }
+
+func (f *fake) MayChange(context.Context) error { return f.may }
 
 func (f *fake) Reconfig(ctx context.Context, m client.Members, version int64) (string, error) {
 	f.asked = append(f.asked, fmt.Sprintf("%x +%s -%s", version, m.Joining, m.Leaving))
@@ -116,6 +119,13 @@ func TestRun(t *testing.T) {
 				"waits: server 4, at zk4:2181, is 6 transactions behind\n" +
 				"waits: server 4, at zk4:2181, is 4 transactions behind\n" +
 				addsFour + "\nchanged to 1, 2, 3, 4",
+		},
+		{
+			name: "no right to it, and nothing is waited for", change: must(Add([]string{four}, "")),
+			fake: fake{text: voters(3), may: failed(client.ErrNoAuth), states: map[string][]string{"zk1": leader, "zk4": {"dead"}}},
+			want: "3 of 3 voters up: one failure is tolerated -> 4 of 4 voters up: one failure is tolerated\n" +
+				"error: only the super user may change the members: say --auth digest:super:PASSWORD (DigestAuthenticationProvider.superDigest on the servers)",
+			is: client.ErrNoAuth,
 		},
 		{
 			name: "a server that receives a snapshot", change: must(Add([]string{four}, "")),

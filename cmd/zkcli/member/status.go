@@ -11,6 +11,8 @@ import (
 type Ensemble interface {
 	// Members returns the text of /zookeeper/config, at least as new as this call.
 	Members(ctx context.Context) (string, error)
+	// MayChange returns an error if the client may not change the members.
+	MayChange(ctx context.Context) error
 	// Reconfig changes the members, which must have a version, and returns the new text.
 	Reconfig(ctx context.Context, m client.Members, version int64) (string, error)
 	// Address returns where Look reaches a server, or "" if its line does not say it.

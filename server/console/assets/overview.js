@@ -78,7 +78,7 @@ function members(e) {
       h('td', {}, m.id ? h('span', {class: 'id'}, String(m.id)) : null, ' ', text(m.name), m.id === e.self && m.id ? h('span', {class: 'dim'}, ' this one') : null),
       h('td', {}, h('span', {class: 'role ' + m.role, title: plain(m.problem ?? '')}, m.role.replace('-', ' ')), m.problem ? h('span', {class: 'dim'}, ' ', text(m.problem)) : null),
       h('td', {class: 'number mono'}, m.zxid ?? unknown.cloneNode(true)), h('td', {class: 'number'}, figure(m.lag)), h('td', {class: 'number'}, figure(m.requests)),
-      h('td', {class: 'number'}, m.latency ?? unknown.cloneNode(true)), h('td', {class: 'number'}, m.id === e.self && m.clients > 0 ? link('/sessions', figure(m.clients)) : figure(m.clients)), h('td', {class: 'dim'}, text(m.version ?? '')))))),
+      h('td', {class: 'number'}, m.latency == null ? unknown.cloneNode(true) : digits(m.latency)), h('td', {class: 'number'}, m.id === e.self && m.clients > 0 ? link('/sessions', figure(m.clients)) : figure(m.clients)), h('td', {class: 'dim'}, text(m.version ?? '')))))),
     silent && h('p', {class: 'dim small'}, 'Some figures are missing: 4lw.commands.whitelist=srvr,mntr,conf,cons allows the servers to tell them.'));
 }
 
@@ -97,7 +97,7 @@ function chart(load, title, value) {
   const points = list.map(s => `${((s.at - from) / span * width).toFixed(1)},${(height - value(s) / top * (height - 12) - 1).toFixed(1)}`).join(' ');
   const last = value(list.at(-1));
   return h('figure', {}, h('figcaption', {}, title, h('strong', {}, digits(last))),
-    svg('svg', {viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: 'none', role: 'img', 'aria-label': `${title}: now ${last}, at most ${top}`},
+    svg('svg', {viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: 'none', role: 'img', 'aria-label': `${title}: now ${digits(last)}, at most ${digits(top)}`},
       svg('polygon', {points: `0,${height} ${points} ${width},${height}`}), svg('polyline', {points})),
     h('div', {class: 'dim small'}, 'at most ', digits(top)));
 }
