@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/zkd-project/zkd/internal/exact"
+	"github.com/zkd-project/zkd/internal/frames"
 	"github.com/zkd-project/zkd/internal/resume"
 	"github.com/zkd-project/zkd/jute"
 )
@@ -27,7 +28,7 @@ type outcome struct {
 }
 
 // takeReplies reads the replies that follow a connect response.
-func (g *greeting) takeReplies(in *frames) error {
+func (g *greeting) takeReplies(in *input) error {
 	if g.ext.Replies < 0 || g.ext.Replies > exact.MaxWrites {
 		return fmt.Errorf("the server announces %d replies to earlier writes; it can have %d", g.ext.Replies, exact.MaxWrites)
 	}
@@ -137,7 +138,7 @@ func (s *session) keepCallsLocked(err error) {
 		}
 		if i == 0 && k.seq <= s.sent {
 			k.blamed++
-			if _, long := errors.AsType[*longReply](err); long || k.blamed == maxBlamed {
+			if _, long := errors.AsType[*frames.LengthError](err); long || k.blamed == maxBlamed {
 				continue
 			}
 		}

@@ -33,7 +33,7 @@ type link struct {
 	writes func() // write, made once
 	err    error
 	work   sync.WaitGroup // of these goroutines; an idle connection counts as one
-	in     *frames        // owned by the one that reads
+	in     *input         // owned by the one that reads
 	ends   atomic.Int32   // of two: the connection is the session's, and it has failed
 
 	heard   atomic.Int64 // when the last bytes of an answer arrived, nanoseconds since began
@@ -140,7 +140,7 @@ func (s *session) handshake(ctx context.Context, nc net.Conn, server string) (_ 
 		s: s, nc: nc, server: server, began: time.Now(), failed: make(chan struct{}),
 	}
 	l.writes = l.write
-	in := newFrames(nc, s.opts.MaxReply)
+	in := newInput(nc, s.opts.MaxReply)
 	l.in = in
 	greeting, err := l.greet(in)
 	if err != nil {
@@ -198,7 +198,7 @@ func cut(nc net.Conn) func() {
 }
 
 // greet exchanges the connect request and response.
-func (l *link) greet(in *frames) (*greeting, error) {
+func (l *link) greet(in *input) (*greeting, error) {
 	s := l.s
 	s.mu.Lock()
 	req := jute.ConnectRequest{
@@ -457,7 +457,7 @@ func (l *link) receiveAll() error {
 // rest makes a connection idle, if it can be.
 func (l *link) rest() bool {
 	nc, ok := l.nc.(awaiter)
-	if !ok || !l.in.rest() {
+	if !ok || !l.in.Release() {
 		return false
 	}
 	s := l.s

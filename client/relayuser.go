@@ -8,7 +8,7 @@ import (
 )
 
 // speakFor names the user of a new connection to the server, which has nothing else of the client before it has agreed.
-func (l *link) speakFor(in *frames, user string) error {
+func (l *link) speakFor(in *input, user string) error {
 	if userForgotten.Planted() {
 		return nil
 	}

@@ -60,7 +60,7 @@ func newConn(e *Edge, nc net.Conn) *conn {
 		e: e, nc: e.sockets.Of(nc), began: time.Now(), paused: true,
 	}
 	c.changed.L = &c.mu
-	c.in = frames.New(c.nc, e.maxRequest())
+	c.in = frames.New(c.nc, e.maxRequest(), "edge.maxBuffer")
 	return c
 }
 

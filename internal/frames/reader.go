@@ -11,29 +11,36 @@ import (
 const (
 	idleBuffer = 512 // size for an idle connection: pings and short requests
 	// BusyBuffer is the limit of doubling, except for a larger frame.
-	BusyBuffer = 64 << 10
+	BusyBuffer  = 64 << 10
+	largeBuffer = 1 << 20 // a larger one is not kept
 )
 
-// errLength is a length prefix that no request can have.
-type errLength int32
+// A LengthError is the length of a frame that is negative or beyond the limit.
+type LengthError struct {
+	Bytes, Limit int
+	Name         string // of the limit
+}
 
-func (e errLength) Error() string {
-	return fmt.Sprintf("frame of %d bytes: not within 0 and jute.maxbuffer", int32(e))
+func (e *LengthError) Error() string {
+	return fmt.Sprintf("a frame of %d bytes: the limit is %d (%s)", e.Bytes, e.Limit, e.Name)
 }
 
 // Reader cuts a byte stream into frames: a four-byte big-endian length and that many
 // bytes. Reading ahead makes pipelined requests cheap: one read brings many frames.
 type Reader struct {
-	src io.Reader
-	max int // longest frame; a longer or negative one is errLength
+	src   io.Reader
+	max   int    // longest frame; a longer or negative one is a LengthError
+	limit string // name of max
 
 	buf   []byte // nil: released
 	r, w  int    // buf[r:w] is read but not taken
 	small int    // consecutive reads that would have fitted into an idle buffer
 }
 
-// New returns a Reader of src. A frame is at most so long.
-func New(src io.Reader, maxFrame int) *Reader { return &Reader{src: src, max: maxFrame} }
+// New returns a Reader of src. A frame has at most maxFrame bytes; limit is the name of the setting that says so.
+func New(src io.Reader, maxFrame int, limit string) *Reader {
+	return &Reader{src: src, max: maxFrame, limit: limit}
+}
 
 // From makes the reader read from src, after what it has read.
 func (f *Reader) From(src io.Reader) { f.src = src }
@@ -63,29 +70,22 @@ func (f *Reader) pending() (n int, ok bool, err error) {
 	}
 	length := int32(binary.BigEndian.Uint32(f.buf[f.r:]))
 	if length < 0 || int(length) > f.max {
-		return 0, false, errLength(length)
+		return 0, false, &LengthError{int(length), f.max, f.limit}
 	}
 	return int(length), true, nil
 }
 
-// word returns the next four bytes without taking them.
-func (f *Reader) word() (w [4]byte, ok bool) {
-	if f.w-f.r < 4 {
-		return w, false
-	}
-	return [4]byte(f.buf[f.r:]), true
-}
+// Ahead returns what has been read but not taken. It is valid until fill.
+func (f *Reader) Ahead() []byte { return f.buf[f.r:f.w] }
 
 // AwaitWord returns the next four bytes without taking them, once they have been read.
 func (f *Reader) AwaitWord() (w [4]byte, err error) {
-	for {
-		if w, ok := f.word(); ok {
-			return w, nil
-		}
+	for f.Buffered() < 4 {
 		if _, err := f.Fill(); err != nil {
 			return w, err
 		}
 	}
+	return [4]byte(f.Ahead()), nil
 }
 
 // AwaitFrame returns the next frame once it has been read.
@@ -178,8 +178,8 @@ func (f *Reader) Fill() (int, error) {
 
 // makeRoom moves the remaining bytes to the front of a buffer of the right size. A frame
 // or a stream that fills the buffer gets one twice as large, up to the size needed, and a
-// connection that has been slow for a while gets a small one again. A length prefix
-// alone, which costs a client nothing, gets no memory.
+// connection that has been slow for a while gets a small one again. The memory of one very large
+// frame is not kept. A length prefix alone, which costs a client nothing, gets no memory.
 func (f *Reader) makeRoom() {
 	need := 0
 	if n, ok, err := f.pending(); ok && err == nil {
@@ -189,6 +189,8 @@ func (f *Reader) makeRoom() {
 	switch {
 	case size == 0:
 		size = idleBuffer
+	case size > largeBuffer && max(need, left) <= BusyBuffer:
+		size = BusyBuffer
 	case f.w == size && left == size || f.w == size && size < BusyBuffer:
 		size = min(size*2, max(need, BusyBuffer))
 		f.small = 0
@@ -206,6 +208,8 @@ func (f *Reader) makeRoom() {
 		buf = idle.Get().(*[idleBuffer]byte)[:]
 	case size != len(buf):
 		buf = make([]byte, size)
+	case f.r == 0:
+		return
 	}
 	f.w = copy(buf, f.buf[f.r:f.w])
 	f.r, f.buf = 0, buf

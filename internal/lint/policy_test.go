@@ -202,7 +202,7 @@ const ours = `
 	# The client, and what stands on it: they know nothing of server/, but for
 	# zktest, which starts servers inside the tests of others, and backups, which have a server's
 	# files.
-	client:            jute client/sasl internal/exact internal/fifo internal/mutant internal/pause internal/resume
+	client:            jute client/sasl internal/exact internal/fifo internal/frames internal/mutant internal/pause internal/resume
 	client/secure:     client internal/keystore internal/ocspstatus internal/secret
 	client/sasl:       jute internal/digestmd5
 	client/sasl/scram: client/sasl internal/scram

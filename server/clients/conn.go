@@ -63,7 +63,7 @@ type conn struct {
 }
 
 func newConn(s *shared, nc net.Conn, kind portKind) *conn {
-	c := &conn{shared: s, kind: kind, opened: time.Now(), frames: frames.New(nc, s.cfg.MaxBuffer)}
+	c := &conn{shared: s, kind: kind, opened: time.Now(), frames: frames.New(nc, s.cfg.MaxBuffer, "jute.maxbuffer")}
 	c.line.Begin(s.lines, (*host)(c), uint64(s.sessions.ids.Next(nil)))
 	c.line.changed.L = &c.line.Mutex
 	c.socket.init(nc, s.stopping)
