@@ -2,7 +2,6 @@ package mux
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -179,19 +178,21 @@ func (p *Pool) forget(t *trunk, c *carrying) {
 	}
 }
 
-// stream returns a stream as a connection whose user asks whether it has TLS.
+// stream returns a stream as a connection that has TLS, if it has: a password may be sent on it.
 func (c *carrying) stream(s *Stream) net.Conn {
-	if t, ok := c.nc.(*tls.Conn); ok {
-		return secured{s, t}
+	if below, ok := c.nc.(handshaker); ok {
+		return secured{s, below}
 	}
 	return s
 }
 
-// secured is a stream of a connection with TLS.
-type secured struct {
-	*Stream
-	below *tls.Conn
+// handshaker is what package client knows a connection with TLS by.
+type handshaker interface {
+	HandshakeContext(ctx context.Context) error
 }
 
-// ConnectionState is that of the connection.
-func (s secured) ConnectionState() tls.ConnectionState { return s.below.ConnectionState() }
+// secured is a stream of a connection with TLS, whose handshake is done.
+type secured struct {
+	*Stream
+	handshaker
+}

@@ -1,0 +1,35 @@
+package edge
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/zkd-project/zkd/client/sasl"
+	"github.com/zkd-project/zkd/client/secure"
+	"github.com/zkd-project/zkd/client/zktest"
+	"github.com/zkd-project/zkd/internal/testing/certs"
+)
+
+// TestAPasswordGoesOverTLS: an edge logs in by PLAIN, which needs TLS, on connections of each session and on those that carry many.
+func TestAPasswordGoesOverTLS(t *testing.T) {
+	dir, authority := t.TempDir(), certs.New(t, "ca")
+	jaas := filepath.Join(dir, "jaas.conf")
+	if err := os.WriteFile(jaas, []byte(`Server { org.apache.zookeeper.server.auth.DigestLoginModule required user_edge="secret"; };`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := zktest.Start(t, zktest.Config("client.portUnification=true", "ssl.clientAuth=none", "ssl.keyStore.location="+certs.Write(t, dir, "server.pem", authority.Issue("127.0.0.1").PEM(t)),
+		"java.security.auth.login.config="+jaas))
+	roots := x509.NewCertPool()
+	roots.AddCert(authority.Cert)
+	for _, connections := range []int{0, 2} {
+		_, address := start(t, s.ConnectString(), func(o *Options) {
+			o.Connections, o.Client.Secure, o.Client.SASL = connections, secure.TLS(&tls.Config{RootCAs: roots}), sasl.Plain("edge", "secret")
+		})
+		if got := who(old(t, address)); got != "{sasl edge}" {
+			t.Errorf("with %d connections: %s", connections, got)
+		}
+	}
+}
