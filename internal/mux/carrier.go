@@ -12,8 +12,10 @@ import (
 )
 
 const (
-	maxOut      = 1 << 20          // bytes that wait to be written, before streams wait; twice as many end the connection
-	writeWithin = 30 * time.Second // for what waits, before the connection counts as dead
+	maxOut      = 1 << 20 // bytes that wait to be written, before streams wait; twice as many end the connection
+	writePiece  = 64 << 10
+	writeWithin = 30 * time.Second // for a piece, before the connection counts as dead
+	answerAfter = time.Second / 2  // before a connection on which nothing comes counts as silent
 	readBuffer  = 64 << 10
 )
 
@@ -26,6 +28,7 @@ var (
 // Carrier is a connection with its streams.
 type Carrier struct {
 	nc      net.Conn
+	began   time.Time
 	in      io.Reader                     // nc, after what was read from it before
 	accept  func(s *Stream, whose string) // nil at the side that connects
 	wake    chan struct{}                 // capacity 1: the writer has something to do
@@ -38,6 +41,7 @@ type Carrier struct {
 	streams map[uint32]*Stream  // that this side has not ended
 	ending  map[uint32]struct{} // this side has ended them, and the other one has not
 	last    uint32              // number of the last stream that was opened
+	came    uint64              // frames
 	out     []byte              // waits to be written
 	room    sync.Cond           // out was taken, or the connection has failed
 	quits   bool                // it takes no more streams, and ends when it has none
@@ -62,7 +66,7 @@ func Accept(nc net.Conn, in io.Reader, idle time.Duration, accept func(s *Stream
 }
 
 func newCarrier(nc net.Conn, in io.Reader, idle time.Duration, accept func(*Stream, string)) *Carrier {
-	c := &Carrier{nc: nc, in: in, accept: accept, wake: make(chan struct{}, 1), done: make(chan struct{}), written: make(chan struct{}),
+	c := &Carrier{nc: nc, began: time.Now(), in: in, accept: accept, wake: make(chan struct{}, 1), done: make(chan struct{}), written: make(chan struct{}),
 		streams: map[uint32]*Stream{}, ending: map[uint32]struct{}{}}
 	c.room.L = &c.mu
 	c.idle, c.unused = idle, time.AfterFunc(idle, c.quitUnused)
@@ -201,8 +205,7 @@ func (c *Carrier) write() {
 		over := c.quits && len(c.streams) == 0 && (c.leaves || len(c.ending) == 0)
 		c.mu.Unlock()
 		if len(b) > 0 {
-			c.nc.SetWriteDeadline(time.Now().Add(writeWithin))
-			if _, err := c.nc.Write(b); err != nil {
+			if err := c.send(b); err != nil {
 				c.fail(err)
 				return
 			}
@@ -215,6 +218,19 @@ func (c *Carrier) write() {
 			spare = nil
 		}
 	}
+}
+
+// send writes to the connection, which may be slow.
+func (c *Carrier) send(b []byte) error {
+	for len(b) > 0 {
+		c.nc.SetWriteDeadline(time.Now().Add(writeWithin))
+		n, err := c.nc.Write(b[:min(len(b), writePiece)])
+		if err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
 }
 
 // --- Reading
@@ -250,6 +266,7 @@ func (c *Carrier) handle(h *header, body []byte) error {
 		return c.quit(h.stream)
 	}
 	c.mu.Lock()
+	c.came++
 	s := c.streams[h.stream]
 	_, ending := c.ending[h.stream]
 	wake := func() {}

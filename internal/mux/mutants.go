@@ -8,5 +8,6 @@ var (
 	beyondCredit = mutant.New("mux-beyond-credit") // more is sent than there is credit for
 	endOvertakes = mutant.New("mux-end-overtakes") // what came before the end is lost
 	notWoken     = mutant.New("mux-not-woken")     // an awaited stream is not woken
+	silentKept   = mutant.New("mux-silent-kept")   // a connection that answers nothing gets more streams
 	neverMoved   = mutant.New("mux-never-moved")   // what was read of a stream that is never read to its end keeps its memory
 )

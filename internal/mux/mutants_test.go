@@ -10,11 +10,14 @@ import (
 	"github.com/zkd-project/zkd/internal/mutant"
 )
 
-// TestMutants checks that the random streams notice each fault that is planted, and nothing without one.
+// TestMutants checks that the random streams, or a silent connection, notice each fault that is planted, and nothing without one.
 func TestMutants(t *testing.T) {
 	find := func() (found bool) {
 		for seed := uint64(0); seed < 20 && !found; seed++ {
 			synctest.Test(t, func(t *testing.T) { found = len(run(t, seed)) > 0 })
+		}
+		if !found {
+			synctest.Test(t, func(t *testing.T) { found = len(wrongSilence(t)) > 0 })
 		}
 		return found
 	}
@@ -29,11 +32,11 @@ func TestMutants(t *testing.T) {
 		planted++
 		remove := m.Plant()
 		if !find() {
-			t.Errorf("no run finds %v", m)
+			t.Errorf("nothing finds %v", m)
 		}
 		remove()
 	}
-	if planted != 5 {
+	if planted != 6 {
 		t.Errorf("%d faults", planted)
 	}
 	t.Logf("counts: faults=%d", planted)

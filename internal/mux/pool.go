@@ -15,6 +15,7 @@ const (
 	unusedFor   = 10 * time.Second // a connection without streams
 	greetWithin = 5 * time.Second
 	plainFor    = time.Minute // a server that carries no streams is not asked again
+	fewerFor    = time.Minute // nor is one that takes no further connection
 )
 
 // Pool has the connections of a process to servers, each of which carries many streams. Servers other than zkd's, and those of
@@ -34,6 +35,7 @@ type Pool struct {
 type trunk struct {
 	turn  chan struct{} // capacity 1, full while a stream gets its place: others wait for a connection that is being opened
 	plain time.Time     // until when each stream has a connection; owned by the one whose turn it is
+	fewer time.Time     // until when the connections that there are have to do; likewise
 	open  []*carrying   // that get streams; guarded by Pool.mu
 }
 
@@ -86,14 +88,20 @@ func (p *Pool) carried(ctx context.Context, address, whose string, open func(con
 	}
 	defer func() { <-t.turn }()
 	for time.Now().After(t.plain) {
-		c := p.choose(t)
-		if c == nil {
-			var err error
-			if c, err = p.connect(ctx, t, open); errors.Is(err, ErrPlain) {
+		c, full := p.choose(t)
+		if c == nil || full && time.Now().After(t.fewer) {
+			another, err := p.connect(ctx, t, open)
+			switch {
+			case err == nil:
+				c = another
+			case c != nil:
+				p.log.Debug("a server takes no further connection that carries sessions", "address", address, "err", err)
+				t.fewer = time.Now().Add(fewerFor)
+			case errors.Is(err, ErrPlain):
 				p.log.Info("a server takes one session for each connection", "address", address)
 				t.plain = time.Now().Add(plainFor)
-			}
-			if err != nil {
+				fallthrough
+			default:
 				return nil, err
 			}
 		}
@@ -116,8 +124,8 @@ func (p *Pool) trunk(address string) *trunk {
 	return t
 }
 
-// choose returns the connection with the fewest streams, or nil if there should be another one.
-func (p *Pool) choose(t *trunk) (least *carrying) {
+// choose returns the connection with the fewest streams, or nil if there is none. full: there should be another one.
+func (p *Pool) choose(t *trunk) (least *carrying, full bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	fewest := 0
@@ -126,10 +134,7 @@ func (p *Pool) choose(t *trunk) (least *carrying) {
 			least, fewest = c, n
 		}
 	}
-	if len(t.open) < p.most && fewest >= spread {
-		return nil
-	}
-	return least
+	return least, len(t.open) < p.most && fewest >= spread
 }
 
 // connect opens a connection that carries streams.

@@ -29,6 +29,10 @@ type Stream struct {
 	wake    func()    // of Await
 	changed sync.Cond // there is something in one of the above, or a deadline has passed
 
+	// The first data that was sent after all that has come: when, since the connection began, and how many frames had come. 0: there is none.
+	asked time.Duration
+	heard uint64
+
 	readBy, writeBy deadline
 }
 
@@ -114,7 +118,7 @@ func (s *Stream) takeLocked(b []byte) (wake func(), err error) {
 	if moves {
 		s.in, s.read = s.in[:copy(s.in, s.in[s.read:])], 0
 	}
-	s.in = append(s.in, b...)
+	s.in, s.asked = append(s.in, b...), 0
 	if notWoken.Planted() {
 		s.wake = nil
 	}
@@ -211,6 +215,9 @@ func (s *Stream) sendLocked(b []byte) (int, error) {
 	if n == 0 || len(c.out) >= maxOut {
 		return 0, nil
 	}
+	if s.asked == 0 && c.accept == nil {
+		s.asked, s.heard = max(1, time.Since(c.began)), c.came
+	}
 	h := header{kind: kindData, stream: s.id, length: n}
 	c.out = append(h.append(c.out), b[:n]...)
 	s.credit -= n
@@ -236,9 +243,20 @@ func (s *Stream) Close() error {
 	s.changed.Broadcast()
 	c.room.Broadcast()
 	if c.err == nil {
+		if s.unansweredLocked() {
+			c.quitLocked()
+		}
 		c.closedLocked(s)
 	}
 	return nil
+}
+
+// unansweredLocked reports whether the connection seems to be lost, although nobody says so: since the stream has asked for something, nothing has
+// come of any stream.
+func (s *Stream) unansweredLocked() bool {
+	c := s.c
+	silent := s.asked != 0 && s.heard == c.came && time.Since(c.began)-s.asked >= answerAfter
+	return silent && !silentKept.Planted()
 }
 
 // LocalAddr returns the address of the connection.
