@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/internal/subtrees"
 )
 
 // Whole, NodeOnly and ChildrenOnly are values of Options.Depth.
@@ -68,6 +69,8 @@ type Node struct {
 	Stat client.Stat
 }
 
+func nodeAt(n *subtrees.Node, path string) Node { return Node{Path: path, Data: n.Data, Stat: n.Stat} }
+
 // ErrClosed means that the cache was closed, and ErrTooLarge that its nodes exceeded
 // Options.MaxBytes.
 var (
@@ -86,16 +89,14 @@ type Cache struct {
 	finished chan struct{}        // closed when the loop has ended; err is set then
 	wg       sync.WaitGroup       // the loop, and the goroutines of listeners
 
-	mu      sync.RWMutex // guards what follows, which only the loop changes
-	tree    subtree
+	mu      sync.RWMutex  // guards what follows, which only the loop changes
+	tree    subtrees.Copy // what is known of ACLs counts while fed
 	isReady bool
 	// unreadable has the nodes that subscribers were told to be Unreadable, and why.
 	unreadable map[string]error
-	stale      time.Time   // when the connection was lost; zero if there is one
-	fed        bool        // a feed has kept the cache since all was read
-	lists      client.Zxid // no ACL has changed after it, up to version
-	roomed     int64       // bytes that count in Options.Room
-	version    client.Zxid
+	stale      time.Time // when the connection was lost; zero if there is one
+	fed        bool      // a feed has kept the cache since all was read
+	roomed     int64     // bytes that count in Options.Room
 	err        error
 	closed     bool // Close was called
 	subs       map[*subscription]struct{}
@@ -122,7 +123,7 @@ func Open(ctx context.Context, c *client.Client, path string, o Options) (*Cache
 	k := &Cache{
 		client: c, opts: o, cancel: cancel,
 		syncs: make(chan chan<- struct{}), ready: make(chan struct{}), finished: make(chan struct{}),
-		tree: subtree{path: path}, stale: time.Now(), subs: map[*subscription]struct{}{}, unreadable: map[string]error{},
+		tree: subtrees.Copy{Nodes: subtrees.Nodes{Path: path}}, stale: time.Now(), subs: map[*subscription]struct{}{}, unreadable: map[string]error{},
 	}
 	l := newLoop(k, run)
 	k.wg.Go(l.run)
@@ -152,7 +153,7 @@ func (k *Cache) Err() error {
 }
 
 // Path returns the path that the cache was opened with.
-func (k *Cache) Path() string { return k.tree.path }
+func (k *Cache) Path() string { return k.tree.Path }
 
 // Ready returns a channel that is closed when everything has been read once. It stays open if
 // the cache ends before.
@@ -167,7 +168,7 @@ func (k *Cache) WaitReady(ctx context.Context) error {
 	case <-k.finished:
 		return k.Err()
 	case <-ctx.Done():
-		return fmt.Errorf("wait for the cache of %s: %w", k.tree.path, context.Cause(ctx))
+		return fmt.Errorf("wait for the cache of %s: %w", k.tree.Path, context.Cause(ctx))
 	}
 }
 
@@ -185,31 +186,31 @@ func (k *Cache) Stale() (since time.Time, stale bool) {
 func (k *Cache) Version() client.Zxid {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	return k.version
+	return k.tree.Version
 }
 
 // Get returns a node, and whether it is in the cache.
 func (k *Cache) Get(path string) (Node, bool) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	n := k.tree.find(path)
+	n := k.tree.Find(path)
 	if n == nil {
 		return Node{}, false
 	}
-	return n.at(path), true
+	return nodeAt(n, path), true
 }
 
 // Children returns the names of a node's children that are cached, sorted.
 func (k *Cache) Children(path string) []string {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	n := k.tree.find(path)
-	if n == nil || len(n.kids) == 0 {
+	n := k.tree.Find(path)
+	if n == nil || len(n.Kids) == 0 {
 		return nil
 	}
-	names := make([]string, len(n.kids))
-	for i, kid := range n.kids {
-		names[i] = kid.name
+	names := make([]string, len(n.Kids))
+	for i, kid := range n.Kids {
+		names[i] = kid.Name
 	}
 	return names
 }
@@ -220,7 +221,7 @@ func (k *Cache) Children(path string) []string {
 func (k *Cache) Nodes(path string) iter.Seq[Node] {
 	return func(yield func(Node) bool) {
 		k.mu.RLock()
-		nodes := k.tree.list(path)
+		nodes := k.listLocked(path)
 		k.mu.RUnlock()
 		for _, n := range nodes {
 			if !yield(n) {
@@ -230,11 +231,22 @@ func (k *Cache) Nodes(path string) iter.Seq[Node] {
 	}
 }
 
+// listLocked returns the nodes at a path and below, parents first.
+func (k *Cache) listLocked(path string) (nodes []Node) {
+	if n := k.tree.Find(path); n != nil {
+		if n == k.tree.Root {
+			nodes = make([]Node, 0, k.tree.Len)
+		}
+		n.Walk(path, func(n *subtrees.Node, path string) { nodes = append(nodes, nodeAt(n, path)) })
+	}
+	return nodes
+}
+
 // Len returns the number of nodes in the cache.
 func (k *Cache) Len() int {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	return k.tree.len
+	return k.tree.Len
 }
 
 // Bytes returns approximately how much memory the nodes take: names, data, and 168 bytes
@@ -242,25 +254,25 @@ func (k *Cache) Len() int {
 func (k *Cache) Bytes() int64 {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	return k.tree.bytes
+	return k.tree.Bytes
 }
 
 // Sync waits until the cache has everything that was committed before the call. If nothing
 // has changed, it costs one round trip to the leader. While the connection is lost, it waits
 // for another one until ctx ends. It returns ctx's error, Err, or the error of Client.Sync.
 func (k *Cache) Sync(ctx context.Context) error {
-	err := k.client.Sync(ctx, k.tree.path)
+	err := k.client.Sync(ctx, k.tree.Path)
 	for err != nil && passing(err) {
 		if err = k.client.WaitConnected(ctx); err != nil {
 			break
 		}
-		err = k.client.Sync(ctx, k.tree.path)
+		err = k.client.Sync(ctx, k.tree.Path)
 	}
 	if err != nil {
 		if over := k.Err(); over != nil {
 			return over
 		}
-		return fmt.Errorf("sync the cache of %s: %w", k.tree.path, err)
+		return fmt.Errorf("sync the cache of %s: %w", k.tree.Path, err)
 	}
 	done := make(chan struct{}, 1)
 	syncs := k.syncs
@@ -273,7 +285,7 @@ func (k *Cache) Sync(ctx context.Context) error {
 		case <-k.finished:
 			return k.Err()
 		case <-ctx.Done():
-			return fmt.Errorf("sync the cache of %s: %w", k.tree.path, context.Cause(ctx))
+			return fmt.Errorf("sync the cache of %s: %w", k.tree.Path, context.Cause(ctx))
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/zktest"
+	"github.com/zkd-project/zkd/internal/subtrees"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -210,9 +211,9 @@ func consistent(t *testing.T, k *Cache, all map[string]Node) {
 		if len(k.Children(path)) != int(n.Stat.NumChildren) && k.opts.Filter == nil && k.opts.Depth == Whole {
 			t.Fatalf("Children(%s) = %q, the Stat has %d", path, k.Children(path), n.Stat.NumChildren)
 		}
-		bytes += nodeBytes + int64(len(n.Data))
+		bytes += subtrees.NodeBytes + int64(len(n.Data))
 		if path != k.Path() {
-			_, name := split(path)
+			_, name := jute.SplitPath(path)
 			bytes += int64(len(name))
 		}
 	}
@@ -245,7 +246,7 @@ func (r *replay) step(ev Event) {
 	held, ok := r.nodes[path]
 	switch ev.Type {
 	case Added:
-		if parent, _ := split(path); ok || len(r.nodes) > 0 && r.nodes[parent].Path == "" {
+		if parent, _ := jute.SplitPath(path); ok || len(r.nodes) > 0 && r.nodes[parent].Path == "" {
 			r.t.Fatalf("%v: there already %v, parent %q", ev, ok, r.nodes[parent].Path)
 		}
 		r.nodes[path] = ev.Node

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/internal/subtrees"
 )
 
 // EventType is the type of an event of a cache.
@@ -188,7 +189,7 @@ func (k *Cache) subscribe() *subscription {
 	s := newSubscription()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, n := range k.tree.list(k.tree.path) {
+	for _, n := range k.listLocked(k.tree.Path) {
 		s.queue = append(s.queue, Event{Type: Added, Node: n})
 	}
 	for _, path := range slices.Sorted(maps.Keys(k.unreadable)) {
@@ -236,26 +237,26 @@ func (k *Cache) tellLocked(ev Event) {
 	}
 }
 
-func (k *Cache) tellAddedLocked(n *node, path string) {
+func (k *Cache) tellAddedLocked(n *subtrees.Node, path string) {
 	if len(k.subs) > 0 {
-		k.tellLocked(Event{Type: Added, Node: n.at(path)})
+		k.tellLocked(Event{Type: Added, Node: nodeAt(n, path)})
 	}
 }
 
-func (k *Cache) tellRemovedLocked(n *node, path string) {
+func (k *Cache) tellRemovedLocked(n *subtrees.Node, path string) {
 	if len(k.subs) > 0 {
-		k.tellLocked(Event{Type: Removed, Node: n.at(path)})
+		k.tellLocked(Event{Type: Removed, Node: nodeAt(n, path)})
 	}
 }
 
 // setLocked changes a node and sends an event if there is a difference.
-func (k *Cache) setLocked(n *node, path string, data []byte, stat client.Stat) {
-	if n.stat == stat {
+func (k *Cache) setLocked(n *subtrees.Node, path string, data []byte, stat client.Stat) {
+	if n.Stat == stat {
 		return
 	}
 	old := *n
-	k.tree.set(n, data, stat)
+	k.tree.Set(n, data, stat)
 	if len(k.subs) > 0 {
-		k.tellLocked(Event{Type: Changed, Node: n.at(path), Old: old.at(path)})
+		k.tellLocked(Event{Type: Changed, Node: nodeAt(n, path), Old: nodeAt(&old, path)})
 	}
 }

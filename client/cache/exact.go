@@ -42,16 +42,11 @@ type Seen struct {
 	// The node has been like this since the transaction Since at the latest, and up to Version.
 	Since, Version client.Zxid
 
-	n *node
+	names func(to []string) []string
 }
 
 // Names appends the names of the children.
-func (s *Seen) Names(to []string) []string {
-	for _, kid := range s.n.kids {
-		to = append(to, kid.name)
-	}
-	return to
-}
+func (s *Seen) Names(to []string) []string { return s.names(to) }
 
 // See calls take with what a cache that has an Observer knows of a path. Until take returns, the cache does not change. See returns false, and does not
 // call take, if the cache is stale, or can't know of the path: it is outside, or the client may not read it, or perhaps so.
@@ -73,31 +68,21 @@ func (k *Cache) SeeLast(path string, take func(*Seen)) bool {
 }
 
 func (k *Cache) seeLocked(path string, take func(*Seen)) bool {
-	n := k.tree.find(path)
-	s := Seen{Exists: n != nil, Version: k.version, n: n}
-	for above := path; n == nil; n = k.tree.find(above) { // a node that has been deleted has changed what is left above it
-		if above == k.tree.path || k.tree.depth(above) < 0 {
-			return false
+	n, ok := k.tree.Look(path)
+	if ok {
+		s := Seen{Exists: n.Exists, Whole: n.Whole, Since: n.Since, Version: n.Zxid, names: n.Names}
+		if s.Exists {
+			s.Node = Node{Path: path, Data: n.Data, Stat: n.Stat}
 		}
-		above, _ = split(above)
+		take(&s)
 	}
-	s.Since = max(n.stat.Czxid, n.stat.Mzxid, n.stat.Pzxid, k.lists)
-	s.Whole = len(n.kids) == int(n.stat.NumChildren)
-	hidden := !s.Exists && !s.Whole
-	if hidden || s.Since > s.Version {
-		return false
-	}
-	if s.Exists {
-		s.Node = n.at(path)
-	}
-	take(&s)
-	return true
+	return ok
 }
 
 // observeLocked tells the observer of changes, if a feed keeps the cache.
 func (k *Cache) observeLocked(changes []client.Change) {
 	if o := k.opts.Observer; o != nil && k.fed {
-		o.Changed(changes, k.version)
+		o.Changed(changes, k.tree.Version)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/tree"
 	"github.com/zkd-project/zkd/internal/pause"
+	"github.com/zkd-project/zkd/internal/subtrees"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -45,7 +46,7 @@ const maxPart = 10_000
 // follow keeps the cache up to date. It returns nil if that is to begin again.
 func (l *loop) follow() error {
 	f := &following{
-		loop: l, feed: l.client.Follow(l.tree.path, client.FeedOptions{After: client.FromNow, Data: !l.opts.NoData, Kinds: l.kinds()}),
+		loop: l, feed: l.client.Follow(l.tree.Path, client.FeedOptions{After: client.FromNow, Data: !l.opts.NoData, Kinds: l.kinds()}),
 	}
 	defer f.feed.Close()
 	defer l.unfed()
@@ -198,7 +199,7 @@ func (l *following) read() error {
 			}
 			l.partial = false
 			l.mu.Lock()
-			l.fed, l.lists, l.version = true, l.base, max(l.version, l.base)
+			l.fed, l.tree.Lists, l.tree.Version = true, l.base, max(l.tree.Version, l.base)
 			l.observeLocked(nil)
 			l.mu.Unlock()
 			l.fresh(l.base)
@@ -243,7 +244,7 @@ func (l *following) readOnce() error {
 	floor, _ := l.feed.Zxid()
 	floor = max(floor, l.seen)
 	o := tree.FrozenOptions{Data: !l.opts.NoData, Begun: func(z client.Zxid) { zxid = z }}
-	for e, err := range tree.Frozen(l.ctx, l.client, l.tree.path, o) {
+	for e, err := range tree.Frozen(l.ctx, l.client, l.tree.Path, o) {
 		if zxid < floor {
 			return errBehind
 		}
@@ -254,8 +255,8 @@ func (l *following) readOnce() error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if root := l.tree.root; root != nil {
-		l.sweepLocked(root, l.tree.path)
+	if root := l.tree.Root; root != nil {
+		l.sweepLocked(root, l.tree.Path)
 	}
 	l.base = zxid
 	return nil
@@ -276,7 +277,7 @@ func (l *following) took(e *tree.Entry, err error) error {
 	case errors.Is(err, client.ErrNoAuth):
 		path := e.Path
 		if path == "" {
-			path = l.tree.path
+			path = l.tree.Path
 		}
 		l.forbidLocked(path, err)
 	default:
@@ -287,12 +288,12 @@ func (l *following) took(e *tree.Entry, err error) error {
 
 // putLocked sets a node, if it belongs in the cache.
 func (l *following) putLocked(path string, data []byte, stat client.Stat) {
-	if path != l.tree.path && !l.takes(path) {
+	if !l.takes(path) {
 		return
 	}
 	l.allowLocked(path)
-	n := l.tree.find(path)
-	if n != nil && n.stat.Czxid != stat.Czxid {
+	n := l.tree.Find(path)
+	if n != nil && n.Stat.Czxid != stat.Czxid {
 		l.removeLocked(n, path)
 		n = nil
 	}
@@ -301,19 +302,19 @@ func (l *following) putLocked(path string, data []byte, stat client.Stat) {
 	} else if n = l.addLocked(path, l.wanted(data), stat); n == nil {
 		return
 	}
-	n.gen = l.gen
+	n.Gen = l.gen
 	l.checkSizeLocked()
 }
 
 // sweepLocked removes what was not read in this generation.
-func (l *following) sweepLocked(n *node, path string) {
-	if n.gen != l.gen { // the root
+func (l *following) sweepLocked(n *subtrees.Node, path string) {
+	if n.Gen != l.gen { // the root
 		l.removeLocked(n, path)
 		return
 	}
-	l.pruneLocked(n, path, func(kid *node) bool { return kid.gen == l.gen })
-	for _, kid := range n.kids {
-		l.sweepLocked(kid, jute.Join(path, kid.name))
+	l.pruneLocked(n, path, func(kid *subtrees.Node) bool { return kid.Gen == l.gen })
+	for _, kid := range n.Kids {
+		l.sweepLocked(kid, jute.Join(path, kid.Name))
 	}
 }
 
@@ -338,55 +339,35 @@ func (l *following) apply(changes []client.Change) {
 		changes = changes[1:]
 	}
 	for i := range changes {
-		l.applyLocked(&changes[i])
+		c := &changes[i]
+		partial := l.tree.Apply(&jute.Change{Zxid: c.Zxid, Kind: c.Kind, Path: c.Path, Stat: c.Stat, Data: c.Data,
+			ParentCversion: c.ParentCversion, ParentChildren: c.ParentChildren}, keeper{l})
+		l.partial = l.partial || partial && l.takes(c.Path)
 	}
 	l.checkSizeLocked()
-	l.version = max(l.version, zxid)
+	l.tree.Version = max(l.tree.Version, zxid)
 	l.observeLocked(changes)
 }
 
-func (l *following) applyLocked(c *client.Change) {
-	n := l.tree.find(c.Path)
-	if n != nil && max(n.stat.Czxid, n.stat.Mzxid) > c.Zxid {
-		return // its data is very long, and was read later than the subtree
-	}
-	if c.Kind == client.ChangeACL {
-		l.lists = c.Zxid
-	}
-	parent, _ := split(c.Path)
-	switch {
-	case c.Kind == jute.ChangeChildren:
-		l.childrenLocked(c, c.Path)
-	case c.Kind == client.ChangeCreated:
-		l.putLocked(c.Path, c.Data, c.Stat)
-		l.childrenLocked(c, parent)
-	case c.Kind == client.ChangeDeleted:
-		l.allowLocked(c.Path)
-		if n != nil {
-			l.removeLocked(n, c.Path)
-		}
-		l.childrenLocked(c, parent)
-	case c.Lost():
-		l.forbidLocked(c.Path, client.ErrNoAuth)
-		if n != nil {
-			l.removeLocked(n, c.Path)
-		}
-	case n != nil && c.Kind == client.ChangeData:
-		l.putLocked(c.Path, c.Data, c.Stat)
-	case n != nil:
-		l.setLocked(n, c.Path, n.data, c.Stat)
-	default: // if it has become readable, it may have children
-		l.partial = l.partial || c.Path == l.tree.path || l.takes(c.Path) && l.tree.find(parent) != nil
-	}
+// keeper carries changes out.
+type keeper struct{ l *following }
+
+// Put implements subtrees.Keeper.
+func (k keeper) Put(path string, data []byte, stat client.Stat) { k.l.putLocked(path, data, stat) }
+
+// Set implements subtrees.Keeper.
+func (k keeper) Set(n *subtrees.Node, path string, data []byte, stat client.Stat) {
+	k.l.setLocked(n, path, data, stat)
 }
 
-// childrenLocked sets the Stat of a node of which a child was created or deleted.
-func (l *following) childrenLocked(c *client.Change, path string) {
-	n := l.tree.find(path)
-	if n == nil {
-		return
+// Remove implements subtrees.Keeper.
+func (k keeper) Remove(n *subtrees.Node, path string, hidden bool) {
+	if hidden {
+		k.l.forbidLocked(path, client.ErrNoAuth)
+	} else {
+		k.l.allowLocked(path)
 	}
-	stat := n.stat
-	stat.Pzxid, stat.Cversion, stat.NumChildren = c.Zxid, c.ParentCversion, c.ParentChildren
-	l.setLocked(n, path, n.data, stat)
+	if n != nil {
+		k.l.removeLocked(n, path)
+	}
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
-	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/internal/subtrees"
 )
 
 // retryAfter is the pause before a read is repeated that failed at the server; lagPause is
@@ -72,7 +72,7 @@ func (l *loop) run() {
 	if r := l.opts.Room; r != nil {
 		r.used.Add(-l.roomed)
 		if errors.Is(err, ErrTooLarge) {
-			l.tree = subtree{path: l.tree.path}
+			l.tree.Nodes = subtrees.Nodes{Path: l.tree.Path}
 		}
 	}
 	for s := range l.subs {
@@ -109,7 +109,7 @@ func (l *loop) setStale(err error) {
 
 // takes reports whether a path belongs in the cache if its parent does.
 func (l *loop) takes(path string) bool {
-	return path != l.hidden && (l.opts.Filter == nil || l.opts.Filter(path))
+	return path == l.tree.Path || path != l.hidden && (l.opts.Filter == nil || l.opts.Filter(path))
 }
 
 // fresh records that everything of the generation was read, and is known up to a zxid.
@@ -132,9 +132,9 @@ func (l *loop) fresh(zxid client.Zxid) {
 
 // known records that the cache has all changes up to zxid.
 func (l *loop) known(zxid client.Zxid) {
-	if zxid > l.version { // only the loop changes it
+	if zxid > l.tree.Version { // only the loop changes it
 		l.mu.Lock()
-		l.version = zxid
+		l.tree.Version = zxid
 		l.observeLocked(nil)
 		l.mu.Unlock()
 	}
@@ -150,49 +150,31 @@ func (l *loop) wanted(data []byte) []byte {
 
 // addLocked adds a new node. It returns nil if the parent is not in the cache: if the parent
 // can be read, its children will be read with it.
-func (l *loop) addLocked(path string, data []byte, stat client.Stat) *node {
-	var parent *node
-	name := ""
-	if path != l.tree.path {
-		var above string
-		above, name = split(path)
-		if parent = l.tree.find(above); parent == nil {
-			return nil
-		}
+func (l *loop) addLocked(path string, data []byte, stat client.Stat) *subtrees.Node {
+	n := l.tree.Add(path, data, stat)
+	if n != nil {
+		l.tellAddedLocked(n, path)
 	}
-	n := l.tree.add(parent, name, data, stat)
-	l.tellAddedLocked(n, path)
 	return n
 }
 
-func (l *loop) removeLocked(n *node, path string) {
-	l.tree.remove(n, path, l.tellRemovedLocked)
+func (l *loop) removeLocked(n *subtrees.Node, path string) {
+	l.tree.Remove(n, path, l.tellRemovedLocked)
 }
 
 // pruneLocked removes the children of n that are not to be kept.
-func (l *loop) pruneLocked(n *node, path string, keep func(kid *node) bool) {
-	kept := n.kids[:0]
-	for _, kid := range n.kids {
-		if keep(kid) {
-			kept = append(kept, kid)
-			continue
-		}
-		l.tree.forget(kid, jute.Join(path, kid.name), l.tellRemovedLocked)
-	}
-	clear(n.kids[len(kept):])
-	if n.kids = kept; len(kept) == 0 {
-		n.kids = nil
-	}
+func (l *loop) pruneLocked(n *subtrees.Node, path string, keep func(kid *subtrees.Node) bool) {
+	l.tree.Prune(n, path, keep, l.tellRemovedLocked)
 }
 
 // checkSizeLocked ends the loop if the cache is too large.
 func (l *loop) checkSizeLocked() {
-	if l.opts.MaxBytes > 0 && l.tree.bytes > l.opts.MaxBytes {
+	if l.opts.MaxBytes > 0 && l.tree.Bytes > l.opts.MaxBytes {
 		l.fatal = ErrTooLarge
 	}
 	if r := l.opts.Room; r != nil {
-		more := l.tree.bytes - l.roomed
-		l.roomed = l.tree.bytes
+		more := l.tree.Bytes - l.roomed
+		l.roomed = l.tree.Bytes
 		if used := r.used.Add(more); more > 0 && used > r.most {
 			l.fatal = ErrTooLarge
 		}

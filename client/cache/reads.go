@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/internal/subtrees"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -36,7 +37,7 @@ func (l *watching) start(f *flight) {
 		f.node = a.GetW(path)
 	case f.what == wantNode && (l.shots.use || !l.opts.NoData):
 		f.node = a.Get(path)
-	case f.what == wantStat && lacks && path == l.tree.path && l.tree.root == nil:
+	case f.what == wantStat && lacks && path == l.tree.Path && l.tree.Root == nil:
 		f.stat = a.ExistsW(path) // a get of a missing node sets no watch
 	default:
 		f.stat = a.Exists(path)
@@ -158,7 +159,7 @@ func (l *watching) startPage(f *flight, names []string) {
 // put sets a node of the cache.
 func (l *watching) put(f *flight, r reply) {
 	path := f.t.path
-	n := l.tree.find(path)
+	n := l.tree.Find(path)
 	if f.what == wantStat && !sameNode(n, r.stat) {
 		l.work.mark(path, wantNode, f.seg)
 		return
@@ -166,13 +167,13 @@ func (l *watching) put(f *flight, r reply) {
 	l.mu.Lock()
 	l.allowLocked(path)
 	switch {
-	case n != nil && older(r.stat, n.stat):
+	case n != nil && older(r.stat, n.Stat):
 		// Servers do not answer so: see arm. The cache never goes back.
 		l.mu.Unlock()
 		return
 	case n != nil && f.what == wantStat:
-		l.setLocked(n, path, n.data, r.stat)
-	case n != nil && n.stat.Czxid == r.stat.Czxid:
+		l.setLocked(n, path, n.Data, r.stat)
+	case n != nil && n.Stat.Czxid == r.stat.Czxid:
 		l.setLocked(n, path, l.wanted(r.data), r.stat)
 	default:
 		if n != nil {
@@ -188,8 +189,8 @@ func (l *watching) put(f *flight, r reply) {
 }
 
 // sameNode reports whether two Stats are of the same node with the same data and ACL.
-func sameNode(n *node, s client.Stat) bool {
-	return n != nil && n.stat.Czxid == s.Czxid && n.stat.Mzxid == s.Mzxid && n.stat.Aversion == s.Aversion
+func sameNode(n *subtrees.Node, s client.Stat) bool {
+	return n != nil && n.Stat.Czxid == s.Czxid && n.Stat.Mzxid == s.Mzxid && n.Stat.Aversion == s.Aversion
 }
 
 // older reports whether Stat a is older than Stat b.
@@ -199,25 +200,25 @@ func older(a, b client.Stat) bool {
 
 // descend reads the list of a node's children, unless the cache has it. With a persistent
 // watch one reading is enough, because the watch reports all later children.
-func (l *watching) descend(n *node, path string, seg *segment) {
-	if n.gen == l.gen && (!l.shots.use || l.shots.has(path, true)) {
+func (l *watching) descend(n *subtrees.Node, path string, seg *segment) {
+	if n.Gen == l.gen && (!l.shots.use || l.shots.has(path, true)) {
 		return
 	}
-	deepest := l.tree.depth(path) >= l.levels()
-	if l.shots.use || n.stat.NumChildren > 0 && !deepest {
+	deepest := l.tree.Depth(path) >= l.levels()
+	if l.shots.use || n.Stat.NumChildren > 0 && !deepest {
 		l.work.mark(path, wantList, seg)
 		return
 	}
 	l.prune(n, path, nil)
-	n.gen = l.gen
+	n.Gen = l.gen
 }
 
 // prune removes the children of n whose names are not in the sorted list.
-func (l *watching) prune(n *node, path string, names []string) {
+func (l *watching) prune(n *subtrees.Node, path string, names []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.pruneLocked(n, path, func(kid *node) bool {
-		_, ok := slices.BinarySearch(names, kid.name)
+	l.pruneLocked(n, path, func(kid *subtrees.Node) bool {
+		_, ok := slices.BinarySearch(names, kid.Name)
 		return ok
 	})
 }
@@ -226,24 +227,24 @@ func (l *watching) prune(n *node, path string, names []string) {
 // the new ones. When everything is read again, it reads the others, too.
 func (l *watching) putList(f *flight, r reply) {
 	path := f.t.path
-	n := l.tree.find(path)
+	n := l.tree.Find(path)
 	if n == nil {
 		return
 	}
 	if !sameNode(n, r.stat) {
 		l.work.mark(path, wantNode, f.seg)
 	}
-	if n.stat.Czxid != r.stat.Czxid {
+	if n.Stat.Czxid != r.stat.Czxid {
 		return // another node of the same name, whose children will be read with it
 	}
 	if sameNode(n, r.stat) {
 		l.mu.Lock()
-		l.setLocked(n, path, n.data, r.stat)
+		l.setLocked(n, path, n.Data, r.stat)
 		l.mu.Unlock()
 	}
-	again := n.gen != l.gen
-	n.gen = l.gen
-	if l.tree.depth(path) >= l.levels() {
+	again := n.Gen != l.gen
+	n.Gen = l.gen
+	if l.tree.Depth(path) >= l.levels() {
 		return
 	}
 	names := slices.DeleteFunc(r.names, func(name string) bool { return !l.takes(jute.Join(path, name)) })
@@ -251,7 +252,7 @@ func (l *watching) putList(f *flight, r reply) {
 	l.prune(n, path, names)
 	var held []string
 	names = slices.DeleteFunc(names, func(name string) bool {
-		_, ok := n.kid(name)
+		_, ok := n.Kid(name)
 		if ok && again && (!l.shots.use || l.shots.has(jute.Join(path, name), false)) {
 			held = append(held, name)
 			return true
@@ -268,11 +269,11 @@ func (l *watching) gone(f *flight) {
 	path := f.t.path
 	l.mu.Lock()
 	l.allowLocked(path)
-	if n := l.tree.find(path); n != nil {
+	if n := l.tree.Find(path); n != nil {
 		l.removeLocked(n, path)
 	}
 	l.mu.Unlock()
-	if l.shots.use && path == l.tree.path && !l.shots.has(path, false) {
+	if l.shots.use && path == l.tree.Path && !l.shots.has(path, false) {
 		l.work.mark(path, wantStat, f.seg)
 	}
 }
@@ -284,12 +285,12 @@ func (l *watching) deny(f *flight, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.forbidLocked(path, err)
-	n := l.tree.find(path)
+	n := l.tree.Find(path)
 	switch {
 	case n == nil:
 	case l.opts.NoData && f.what == wantList:
-		l.pruneLocked(n, path, func(*node) bool { return false })
-		n.gen = l.gen
+		l.pruneLocked(n, path, func(*subtrees.Node) bool { return false })
+		n.Gen = l.gen
 	default:
 		l.removeLocked(n, path)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/internal/pause"
+	"github.com/zkd-project/zkd/jute"
 )
 
 // watching keeps a cache up to date by watches.
@@ -131,7 +132,7 @@ func (l *watching) arm() error {
 		if err := l.client.WaitConnected(l.ctx); err != nil {
 			return err
 		}
-		err := l.client.Sync(l.ctx, l.tree.path)
+		err := l.client.Sync(l.ctx, l.tree.Path)
 		if err == nil && l.client.Status().LastZxid < l.seen {
 			if pause.For(l.ctx, lagPause) != nil {
 				return ErrClosed
@@ -160,7 +161,7 @@ func (l *watching) addWatch() error {
 	if l.opts.Depth == NodeOnly {
 		mode = client.WatchPersistent
 	}
-	w, err := l.set.AddWatch(l.ctx, l.tree.path, mode)
+	w, err := l.set.AddWatch(l.ctx, l.tree.Path, mode)
 	if errors.Is(err, client.ErrUnimplemented) {
 		l.shots.use = true
 		return nil
@@ -188,7 +189,7 @@ func (l *watching) rescan() {
 	l.conn = l.client.Status().Since
 	waiting := append(l.work.restart(), l.held...)
 	l.again, l.held = nil, nil
-	l.work.mark(l.tree.path, wantNode, l.work.now())
+	l.work.mark(l.tree.Path, wantNode, l.work.now())
 	gen, zxid := l.gen, l.client.Status().LastZxid
 	l.work.barrier(append([]func(){func() {
 		if gen == l.gen && !l.down { // and no later generation has begun
@@ -224,8 +225,8 @@ func (l *watching) heard(path string, t client.EventType) {
 		l.mark(path, wantNode, seg)
 	case client.EventCreated, client.EventDeleted:
 		l.mark(path, wantNode, seg)
-		if path != l.tree.path {
-			parent, _ := split(path)
+		if path != l.tree.Path {
+			parent := jute.Parent(path)
 			l.mark(parent, wantStat, seg)
 		}
 	case client.EventChildrenChanged:
@@ -252,7 +253,7 @@ func (l *watching) mark(path string, what want, seg *segment) {
 
 // within reports whether a path belongs in the cache.
 func (l *watching) within(path string) bool {
-	depth := l.tree.depth(path)
+	depth := l.tree.Depth(path)
 	if depth < 0 || depth > l.levels() {
 		return false
 	}
@@ -260,7 +261,7 @@ func (l *watching) within(path string) bool {
 		if !l.takes(path) {
 			return false
 		}
-		path, _ = split(path)
+		path = jute.Parent(path)
 	}
 	return true
 }
@@ -317,7 +318,7 @@ func (l *watching) settle() {
 	zxid := l.client.Status().LastZxid
 	l.seen = max(l.seen, zxid)
 	armed := l.wide != nil && !l.wide.Fired()
-	if zxid > l.version && l.work.idle() && armed && !l.inbox.Pending() && l.missedNone() {
+	if zxid > l.tree.Version && l.work.idle() && armed && !l.inbox.Pending() && l.missedNone() {
 		l.known(zxid)
 	}
 }

@@ -214,7 +214,7 @@ const ours = `
 	# The API of another library.
 	client/gozk:       jute client
 	client/internal/trial: client client/settle client/tree client/zktest internal/testing/standin
-	client/cache:      jute client client/tree client/typed internal/pause
+	client/cache:      jute client client/tree client/typed internal/pause internal/subtrees
 	# A proxy on the host of clients.
 	edge/memory:       jute client client/cache internal/mutant internal/subtrees internal/treediff
 	edge:              jute fourletter client client/cache client/secure edge/memory internal/accept internal/console internal/expiry internal/frames internal/mutant internal/mux internal/sockets server/away

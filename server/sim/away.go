@@ -36,8 +36,8 @@ func (m *memory) noteServers() {
 func (m *memory) away(seen jute.Zxid) bool {
 	known := jute.Zxid(-1)
 	for _, t := range m.trees {
-		if t.nodes != nil {
-			known = max(known, t.version)
+		if t.known {
+			known = max(known, t.copy.Version)
 		}
 	}
 	return m.alone != 0 && m.s.now-m.alone >= m.s.cfg.SessionMs*50 && seen <= known
@@ -46,11 +46,11 @@ func (m *memory) away(seen jute.Zxid) bool {
 // seeLast calls take with what was known last of a path.
 func (m *memory) seeLast(path string, take func(*resume.Remembered)) bool {
 	for _, t := range m.trees {
-		if !t.tree.Holds(path) || t.nodes == nil {
+		if !t.tree.Holds(path) || !t.known {
 			continue
 		}
-		n, known := t.look(path)
-		if n.Zxid = t.version; known {
+		n, known := t.copy.Look(path)
+		if known {
 			take(&n)
 		}
 		return known

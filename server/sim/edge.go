@@ -701,7 +701,7 @@ func (s *Sim) troubleEdge() {
 	if what == 1 && len(s.memories) > 0 {
 		for _, t := range s.memories[edge].trees {
 			t.unfed()
-			t.nodes = nil
+			t.known = false
 		}
 	}
 	for _, c := range s.clients {

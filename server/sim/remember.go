@@ -12,7 +12,7 @@ import (
 )
 
 // Memories: in some runs edges follow subtrees, and answer reads of their clients from these. What they answer are the rules of package resume, and whom they tell
-// of an event are those of package subtrees. The subtrees are kept by the feeds of servers; what a client's cache does with changes is simple here.
+// of an event are those of package subtrees, and so are the nodes, as a client's cache has them. The subtrees are kept by the feeds of servers.
 
 // memory is that of an edge.
 type memory struct {
@@ -28,15 +28,13 @@ type cached struct {
 	m    *memory
 	tree *subtrees.Tree
 
-	nodes   map[string]jute.Stat
-	kids    map[string]int32 // how many children each has in nodes
-	fed     bool             // it is read, and all changes have come since
-	stale   bool             // there may be more
-	since   uint64           // when it became stale, µs
-	base    jute.Zxid        // as of which it was read
-	version jute.Zxid        // up to which it has everything
-	lists   jute.Zxid        // no ACL has changed after it
-	part    []jute.Change    // of a transaction of which more is to come
+	copy  subtrees.Copy
+	fed   bool          // it is read, and all changes have come since
+	known bool          // it was read since the edge began
+	stale bool          // there may be more
+	since uint64        // when it became stale, µs
+	base  jute.Zxid     // as of which it was read
+	part  []jute.Change // of a transaction of which more is to come
 
 	feed  *feed.Feed // nil while there is no connection
 	rests uint64     // until then there is none, µs
@@ -115,10 +113,10 @@ func (t *cached) follow() {
 // connect continues the feed at a server, or begins it.
 func (t *cached) connect(n *node) {
 	s := t.m.s
-	if !n.alive || n.paused || n.service == 0 || n.tree == nil || n.applied < t.version {
+	if !n.alive || n.paused || n.service == 0 || n.tree == nil || n.applied < t.copy.Version {
 		return
 	}
-	q := jute.SubscribeRequest{Path: t.tree.Path, Feed: 1, Recursive: true, After: t.version, Credit: 1000,
+	q := jute.SubscribeRequest{Path: t.tree.Path, Feed: 1, Recursive: true, After: t.copy.Version, Credit: 1000,
 		Kinds: jute.ChangeKindsOf(jute.ChangeCreated, jute.ChangeDeleted, jute.ChangeData, jute.ChangeACL, jute.ChangeChildren)}
 	if !t.fed {
 		q.After = n.applied
@@ -133,7 +131,7 @@ func (t *cached) connect(n *node) {
 		return
 	}
 	s.stats.Remembers++
-	t.fed, t.base, t.lists, t.nodes, t.kids = true, n.applied, n.applied, map[string]jute.Stat{}, map[string]int32{}
+	t.fed, t.known, t.base, t.copy.Lists, t.copy.Nodes = true, true, n.applied, n.applied, subtrees.Nodes{Path: t.tree.Path}
 	t.read(n, t.tree.Path)
 	t.reaches(t.base, true)
 }
@@ -144,7 +142,7 @@ func (t *cached) read(n *node, path string) {
 	if !ok || !t.m.s.readable(at.ACL) {
 		return
 	}
-	t.put(path, at.Stat())
+	t.copy.Add(path, nil, at.Stat())
 	for name := range n.tree.Children(path) {
 		t.read(n, jute.Join(path, name))
 	}
@@ -179,13 +177,13 @@ func (t *cached) reaches(zxid jute.Zxid, level bool) {
 	partial := false
 	for i := range t.part[:whole] {
 		if c := &t.part[i]; c.Zxid > t.base {
-			partial = t.apply(c) || partial
+			partial = t.copy.Apply(c, t) || partial
 			t.m.table.Changed(c.Zxid, c.Kind, c.Path)
 		}
 	}
 	t.part = slices.Clone(t.part[whole:])
-	t.version = max(t.version, zxid)
-	t.m.table.Complete(t.tree, t.version)
+	t.copy.Version = max(t.copy.Version, zxid)
+	t.m.table.Complete(t.tree, t.copy.Version)
 	switch {
 	case partial: // a node has become readable
 		t.unfed()
@@ -194,50 +192,24 @@ func (t *cached) reaches(zxid jute.Zxid, level bool) {
 	}
 }
 
-// apply makes a change. It reports whether there may be nodes that are not known.
-func (t *cached) apply(c *jute.Change) (partial bool) {
-	_, known := t.nodes[c.Path]
-	if c.Kind == jute.ChangeACL {
-		t.lists = c.Zxid
+// Put implements subtrees.Keeper.
+func (t *cached) Put(path string, _ []byte, stat jute.Stat) {
+	n := t.copy.Find(path)
+	if n != nil && n.Stat.Czxid == stat.Czxid {
+		t.copy.Set(n, nil, stat)
+		return
 	}
-	switch {
-	case c.Kind == jute.ChangeChildren:
-		t.putChildren(c, c.Path)
-	case c.Kind == jute.ChangeCreated:
-		t.put(c.Path, c.Stat)
-		t.putChildren(c, jute.Parent(c.Path))
-	case c.Kind == jute.ChangeDeleted:
-		t.remove(c.Path)
-		t.putChildren(c, jute.Parent(c.Path))
-	case c.Lost():
-		t.remove(c.Path)
-	case known:
-		t.put(c.Path, c.Stat)
-	default:
-		return true
-	}
-	return false
+	t.Remove(n, path, false)
+	t.copy.Add(path, nil, stat)
 }
 
-func (t *cached) put(path string, stat jute.Stat) {
-	if _, known := t.nodes[path]; !known {
-		t.kids[jute.Parent(path)]++
-	}
-	t.nodes[path] = stat
-}
+// Set implements subtrees.Keeper.
+func (t *cached) Set(n *subtrees.Node, _ string, _ []byte, stat jute.Stat) { t.copy.Set(n, nil, stat) }
 
-func (t *cached) remove(path string) {
-	if _, known := t.nodes[path]; known {
-		t.kids[jute.Parent(path)]--
-	}
-	delete(t.nodes, path)
-}
-
-// putChildren changes the Stat of a node of which a child was created or deleted.
-func (t *cached) putChildren(c *jute.Change, path string) {
-	if stat, known := t.nodes[path]; known {
-		stat.Pzxid, stat.Cversion, stat.NumChildren = c.Zxid, c.ParentCversion, c.ParentChildren
-		t.nodes[path] = stat
+// Remove implements subtrees.Keeper.
+func (t *cached) Remove(n *subtrees.Node, path string, _ bool) {
+	if n != nil {
+		t.copy.Remove(n, path, func(*subtrees.Node, string) {})
 	}
 }
 
@@ -247,26 +219,9 @@ func (t *cached) see(path string) (n resume.Remembered, known bool) {
 	if !t.fed || t.stale || !live {
 		return n, false
 	}
-	n, known = t.look(path)
+	n, known = t.copy.Look(path)
 	n.Zxid = version
 	return n, known
-}
-
-// look returns what is known of a path.
-func (t *cached) look(path string) (n resume.Remembered, known bool) {
-	n.Stat, n.Exists = t.nodes[path]
-	above, stat, there := path, n.Stat, n.Exists
-	for !there { // a node that has been deleted has changed what is left above it
-		if above == t.tree.Path {
-			return n, false
-		}
-		above = jute.Parent(above)
-		stat, there = t.nodes[above]
-	}
-	n.Since = max(stat.Czxid, stat.Mzxid, stat.Pzxid, t.lists)
-	n.Whole = t.kids[above] == stat.NumChildren
-	n.Names = func(to []string) []string { return to } // no check looks at them
-	return n, n.Since <= t.version && (n.Exists || n.Whole)
 }
 
 // tell has the edge's clients told, soon.
