@@ -48,13 +48,29 @@ func Read(ctx context.Context, s Storage) (*Archive, error) {
 			a.Segments = append(a.Segments, seg)
 		}
 	}
-	slices.SortFunc(a.Bases, func(x, y Base) int {
-		return cmp.Or(x.Time.Compare(y.Time), cmp.Compare(x.Zxid, y.Zxid), cmp.Compare(x.Name, y.Name))
-	})
+	sortBases(a.Bases)
 	slices.SortFunc(a.Segments, func(x, y Segment) int {
 		return cmp.Or(cmp.Compare(x.Last, y.Last), cmp.Compare(y.After, x.After), cmp.Compare(x.Name, y.Name))
 	})
 	return a, nil
+}
+
+// sortBases sorts bases by their times. The clock of the machine that has fetched one may have been wrong: of one history none comes before one with a
+// lower zxid.
+func sortBases(bases []Base) {
+	slices.SortFunc(bases, func(x, y Base) int { return cmp.Or(cmp.Compare(x.Zxid, y.Zxid), x.Time.Compare(y.Time)) })
+	latest, at := map[string]time.Time{}, map[string]time.Time{}
+	for i := range bases {
+		b := &bases[i]
+		at[b.Name] = b.Time
+		if earlier := latest[b.History]; b.History != "" && earlier.After(b.Time) {
+			at[b.Name] = earlier
+		}
+		latest[b.History] = at[b.Name]
+	}
+	slices.SortFunc(bases, func(x, y Base) int {
+		return cmp.Or(at[x.Name].Compare(at[y.Name]), cmp.Compare(x.Zxid, y.Zxid), x.Time.Compare(y.Time), cmp.Compare(x.Name, y.Name))
+	})
 }
 
 // One returns an archive with one base, in a file of any name. If that is not one that an archive

@@ -336,6 +336,49 @@ func TestPruneVerifies(t *testing.T) {
 	}
 }
 
+// TestClockOfABase: a base whose time is that of a wrong clock is neither taken for the newest one, nor for an old one, while others of its history say
+// what it is. So a prune keeps what is new, and the newest state is not that of years ago.
+func TestClockOfABase(t *testing.T) {
+	year := 365 * 24 * time.Hour
+	for name, wrong := range map[string]struct {
+		of   int
+		by   time.Duration
+		want string
+	}{
+		"no clock is wrong": {0, 0, "9 9 1 2 3 4"},
+		"one year ahead":    {2, year, "9 9 1 2 3 4"},
+		"one year back":     {2, -year, "9 9 1 2 3 4"},
+		"the last one back": {3, -year, "9 9 1 2 3 4"},
+		"the first ahead":   {0, year, "9 9 1 2 3 4"},
+	} {
+		dir := Dir(t.TempDir())
+		for i, b := range []Base{
+			{Zxid: 1, Time: noon}, {Zxid: 2, Time: noon.Add(time.Hour)}, {Zxid: 3, Time: noon.Add(2 * time.Hour)}, {Zxid: 4, Time: noon.Add(3 * time.Hour)},
+			{Zxid: 9, Time: noon.Add(-time.Hour), History: history.ID{9}.String()}, {Zxid: 9, Time: noon.Add(-2 * time.Hour)}, // of an earlier ensemble, and of an early version
+		} {
+			if i < 4 {
+				b.History = ours.String()
+			}
+			if i == wrong.of {
+				b.Time = b.Time.Add(wrong.by)
+			}
+			if err := os.WriteFile(dir.Path(b.FileName()), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		a, got, newest := read(t, dir), "", jute.Zxid(0)
+		for _, b := range a.Bases {
+			got += fmt.Sprintf(" %d", int64(b.Zxid))
+		}
+		if list := a.before(history.Moment{}); len(list) > 0 {
+			newest = list[0].Zxid
+		}
+		if got[1:] != wrong.want || newest != 4 {
+			t.Errorf("%s: the bases are%s, want %s; the newest is %v", name, got, wrong.want, newest)
+		}
+	}
+}
+
 // TestNames reads back random names, and no others.
 func TestNames(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -207,7 +207,7 @@ func (f *Follower) adopt(ctx context.Context, b *archive.Base) error {
 // renewBase fetches the next base when one is due, while the log is followed.
 func (f *Follower) renewBase(ctx context.Context) error {
 	now := time.Now()
-	if f.next == nil && f.BaseEvery > 0 && now.Sub(f.base.Time) >= f.BaseEvery && !now.Before(f.again) && f.last > f.base.Zxid {
+	if f.next == nil && f.baseIsDue(now) {
 		servers, next := *f.Servers, make(chan fetchedBase, 1)
 		f.next = next
 		go func() {
@@ -226,6 +226,11 @@ func (f *Follower) renewBase(ctx context.Context) error {
 	default:
 	}
 	return nil
+}
+
+// baseIsDue reports whether the next base is to be fetched. One with a time far in the future was fetched when a clock was wrong, and counts as old.
+func (f *Follower) baseIsDue(now time.Time) bool {
+	return f.BaseEvery > 0 && now.Sub(f.base.Time).Abs() >= f.BaseEvery && !now.Before(f.again) && f.last > f.base.Zxid
 }
 
 // follow copies the log of one server until the connection fails.

@@ -549,3 +549,20 @@ func TestFollowedArchiveIsPruned(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestBaseIsDue: the next base is fetched when the newest one is old, also if the clock was wrong when that was fetched.
+func TestBaseIsDue(t *testing.T) {
+	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	for _, tt := range []struct {
+		age  time.Duration
+		last jute.Zxid
+		want bool
+	}{
+		{23 * time.Hour, 9, false}, {24 * time.Hour, 9, true}, {24 * time.Hour, 5, false}, {-time.Minute, 9, false}, {-365 * 24 * time.Hour, 9, true},
+	} {
+		f := Follower{BaseEvery: 24 * time.Hour, base: archive.Base{Time: now.Add(-tt.age), Zxid: 5}, last: tt.last}
+		if f.baseIsDue(now) != tt.want {
+			t.Errorf("after %v, with the log up to %v: %t", tt.age, tt.last, !tt.want)
+		}
+	}
+}
