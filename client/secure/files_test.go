@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
@@ -22,68 +20,30 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ocsp"
+
+	"github.com/zkd-project/zkd/internal/testing/certs"
 )
 
-// authority signs certificates for a test.
+// authority signs certificates, and keeps them in files.
 type authority struct {
-	t    *testing.T
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	dir  string
+	*certs.Authority
+	t   *testing.T
+	dir string
 }
 
 func newAuthority(t *testing.T, name string) *authority {
-	a := &authority{t: t, dir: t.TempDir()}
-	a.cert = &x509.Certificate{Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
-	der, key := a.sign(a.cert)
-	var err error
-	if a.cert, err = x509.ParseCertificate(der); err != nil {
-		t.Fatal(err)
-	}
-	a.key = key
-	return a
-}
-
-// sign makes a key and signs c, with its own key if the authority has none yet.
-func (a *authority) sign(c *x509.Certificate) ([]byte, *ecdsa.PrivateKey) {
-	a.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	if c.SerialNumber, err = rand.Int(rand.Reader, big.NewInt(1<<62)); err != nil {
-		a.t.Fatal(err)
-	}
-	if c.NotAfter.IsZero() {
-		c.NotAfter = time.Now().Add(time.Hour)
-	}
-	c.NotBefore = c.NotAfter.Add(-2 * time.Hour)
-	signer := a.key
-	if signer == nil {
-		signer = key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, c, a.cert, &key.PublicKey, signer)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return der, key
+	return &authority{certs.New(t, name), t, t.TempDir()}
 }
 
 // ca writes the authority's certificate and returns the file.
-func (a *authority) ca() string {
-	return a.write("ca.pem", pemBlock("CERTIFICATE", a.cert.Raw))
-}
+func (a *authority) ca() string { return a.write("ca.pem", a.CertPEM()) }
 
 // issue writes a certificate, good for both sides, and its key.
 func (a *authority) issue(name string, c *x509.Certificate) (certFile, keyFile string) {
 	a.t.Helper()
 	c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
-	der, key := a.sign(c)
-	b, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return a.write(name+".crt", pemBlock("CERTIFICATE", der)), a.write(name+".key", pemBlock("PRIVATE KEY", b))
+	p := a.Sign(c)
+	return a.write(name+".crt", p.CertPEM()), a.write(name+".key", p.KeyPEM(a.t))
 }
 
 // write makes a file, and checks that its time differs from the one before.
@@ -101,10 +61,6 @@ func (a *authority) write(name string, b []byte) string {
 		}
 	}
 	return file
-}
-
-func pemBlock(typ string, b []byte) []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: typ, Bytes: b})
 }
 
 // shake makes a TLS connection to a server with the certificate, as the session
@@ -168,7 +124,7 @@ func TestFilesVerify(t *testing.T) {
 		return &x509.Certificate{DNSNames: []string{"zk1.example.com", "*.pods.example.com"}, IPAddresses: []net.IP{net.ParseIP("10.0.0.1"), net.ParseIP("fd00::1")}}
 	}
 	expired := names()
-	expired.NotAfter = time.Now().Add(-time.Minute)
+	expired.NotBefore, expired.NotAfter = time.Unix(0, 0), time.Now().Add(-time.Minute)
 	nameless := &x509.Certificate{Subject: pkix.Name{CommonName: "zk1.example.com"}}
 
 	configs, err := Files{CA: good.ca()}.Load()
@@ -207,7 +163,7 @@ func TestFilesClientCertificate(t *testing.T) {
 	servers, clients, other := newAuthority(t, "servers"), newAuthority(t, "clients"), newAuthority(t, "other")
 	cert, key := servers.issue("server", &x509.Certificate{DNSNames: []string{"zk1"}})
 	server := &tls.Config{Certificates: loadPair(t, cert, key), ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: x509.NewCertPool()}
-	server.ClientCAs.AddCert(clients.cert)
+	server.ClientCAs.AddCert(clients.Cert)
 
 	mine, mineKey := clients.issue("app", &x509.Certificate{Subject: pkix.Name{CommonName: "app"}})
 	theirs, theirsKey := other.issue("app", &x509.Certificate{Subject: pkix.Name{CommonName: "app"}})
@@ -305,11 +261,11 @@ func TestFilesEncryptedKey(t *testing.T) {
 	}
 	key := plain.(crypto.Signer)
 	a := newAuthority(t, "a")
-	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "app"}}, a.cert, key.Public(), a.key)
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "app"}}, a.Cert, key.Public(), a.Key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cert := a.write("app.crt", pemBlock("CERTIFICATE", der))
+	cert := a.write("app.crt", certs.Pair{Cert: &x509.Certificate{Raw: der}}.CertPEM())
 	const locked = "../../internal/keystore/testdata/key-aes256-hmacWithSHA256.pem"
 	configs, err := Files{Cert: cert, Key: locked, Password: "changeit"}.Load()
 	if err != nil {
@@ -345,9 +301,9 @@ func TestFilesErrors(t *testing.T) {
 	cert, key := a.issue("app", &x509.Certificate{})
 	otherCert, _ := a.issue("other", &x509.Certificate{})
 	jceks := a.write("store.jks", []byte{0xce, 0xce, 0xce, 0xce, 0, 0, 0, 2})
-	der := a.write("cert.der", a.cert.Raw)
+	der := a.write("cert.der", a.Cert.Raw)
 	text := a.write("text", []byte("hello"))
-	locked := a.write("locked.key", pemBlock("ENCRYPTED PRIVATE KEY", []byte("x")))
+	locked := a.write("locked.key", pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED PRIVATE KEY", Bytes: []byte("x")}))
 	old := a.write("old.key", []byte("-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\nAAAA\n-----END RSA PRIVATE KEY-----\n"))
 	for _, c := range []struct {
 		files Files
@@ -406,9 +362,9 @@ func TestFilesStaple(t *testing.T) {
 	certFile, keyFile := a.issue("server", &x509.Certificate{DNSNames: []string{"zk1"}})
 	pair := loadPair(t, certFile, keyFile)
 	staple := func(by *authority, status int, until time.Duration) []byte {
-		der, err := ocsp.CreateResponse(by.cert, by.cert, ocsp.Response{
+		der, err := ocsp.CreateResponse(by.Cert, by.Cert, ocsp.Response{
 			Status: status, SerialNumber: pair[0].Leaf.SerialNumber, ThisUpdate: time.Now().Add(-time.Hour), NextUpdate: time.Now().Add(until), RevokedAt: time.Now(),
-		}, by.key)
+		}, by.Key)
 		if err != nil {
 			t.Fatal(err)
 		}

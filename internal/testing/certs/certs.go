@@ -125,11 +125,17 @@ func (p Pair) TLS() tls.Certificate {
 // PEM returns the key and the certificate.
 func (p Pair) PEM(t testing.TB) []byte {
 	t.Helper()
+	return append(p.KeyPEM(t), p.CertPEM()...)
+}
+
+// KeyPEM returns the key alone.
+func (p Pair) KeyPEM(t testing.TB) []byte {
+	t.Helper()
 	der, err := x509.MarshalPKCS8PrivateKey(p.Key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return append(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), p.CertPEM()...)
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
 }
 
 // CertPEM returns the certificate alone.
