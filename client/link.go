@@ -36,9 +36,7 @@ type link struct {
 	in     *input         // owned by the one that reads
 	ends   atomic.Int32   // of two: the connection is the session's, and it has failed
 
-	heard   atomic.Int64 // when the last bytes of an answer arrived, nanoseconds since began
-	written atomic.Int64 // when the last bytes were sent, nanoseconds since began
-	asked   atomic.Int64 // when the first bytes after an answer were sent, nanoseconds since began
+	signs resume.Signs // since began
 
 	answered bool // there was a reply to a call; owned by the reader until it has ended
 
@@ -57,9 +55,6 @@ type link struct {
 	pings       []time.Time   // when the unanswered pings were queued
 }
 
-func (l *link) lastAnswer() time.Time { return l.began.Add(time.Duration(l.heard.Load())) }
-func (l *link) lastWrite() time.Time  { return l.began.Add(time.Duration(l.written.Load())) }
-
 // hears is called when a frame has come, or a part of one. Events of watches are no answers: they come from a server that gets nothing, too. Those of a feed are
 // some while it catches up, before it has used what it may send: pings are answered behind all that, which takes a slow line long.
 func (l *link) hears(xid int32, whole bool) {
@@ -68,7 +63,7 @@ func (l *link) hears(xid int32, whole bool) {
 	}
 }
 
-func (l *link) hear() { l.heard.Store(int64(time.Since(l.began))) }
+func (l *link) hear() { l.signs.Hears(time.Since(l.began)) }
 
 // fail makes the connection fail, unless it has failed already.
 func (l *link) fail(err error) {
@@ -163,8 +158,7 @@ func (s *session) handshake(ctx context.Context, nc net.Conn, server string) (_ 
 	if !stop() {
 		return nil, context.Cause(ctx)
 	}
-	l.hear()
-	l.written.Store(int64(time.Since(l.began)))
+	l.signs.Begins(time.Since(l.began))
 	level := slog.LevelDebug
 	if again := s.connected(l, greeting); again {
 		level = slog.LevelInfo // the log has told that the connection was lost
@@ -296,7 +290,7 @@ func (l *link) ping(now time.Time) {
 	h := jute.RequestHeader{Xid: jute.XidPing, Type: jute.OpPing}
 	s.out = jute.EndFrame(h.Append(b), mark)
 	l.pings = append(l.pings, now)
-	l.writtenAt(now)
+	l.signs.Writes(now.Sub(l.began))
 	l.flushLocked()
 }
 
@@ -356,15 +350,7 @@ func (l *link) wrote(err error) {
 		l.fail(fmt.Errorf("write: %w", err))
 		return
 	}
-	l.writtenAt(time.Now())
-}
-
-func (l *link) writtenAt(now time.Time) {
-	at := int64(now.Sub(l.began))
-	if l.asked.Load() <= l.heard.Load() {
-		l.asked.Store(at)
-	}
-	l.written.Store(at)
+	l.signs.Writes(time.Since(l.began))
 }
 
 // write writes what is in the session's out buffer, until the connection is idle or has failed. Where others write without waiting, it ends when there is

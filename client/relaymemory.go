@@ -139,7 +139,7 @@ func (r *Relay) remembers(xid int32, op OpCode, body []byte) bool {
 			return false
 		}
 		now := time.Now()
-		dies := now.Sub(l.lastWrite()) > idle // although its client is there, as nothing is sent
+		dies := now.Sub(l.began)-l.signs.Wrote() > idle // although its client is there, as nothing is sent
 		dies = dies && !relayMemoryUnpinged.Planted()
 		if dies {
 			l.ping(now)

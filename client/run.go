@@ -417,40 +417,30 @@ func (s *session) keep(l *link) {
 func (l *link) look() {
 	s := l.s
 	s.mu.Lock()
-	timeout, again, silence := s.timeout, s.timeout/3, s.timeout*2/3
-	if s.relay != nil {
-		again, silence = timeout/6, l.relaySilenceLocked()
-	}
+	timeout := s.timeout
+	waits := s.calls.Len() > 0 || len(l.pings) > 0 || len(l.authsSent) > 0 || l.watchesSent > 0
 	s.mu.Unlock()
 	now := time.Now()
-	quiet := now.Sub(l.lastAnswer())
-	if quiet >= silence {
-		l.fail(fmt.Errorf("no answer came for %v, and the session's timeout is %v", quiet.Round(time.Millisecond), timeout))
+	since := now.Sub(l.began)
+	var silent, pings bool
+	var next time.Duration
+	if s.relay != nil {
+		silent, next = l.signs.LookForRelay(since, timeout, waits)
+	} else {
+		silent, pings, next = l.signs.Look(since, timeout)
+	}
+	if silent {
+		l.fail(fmt.Errorf("no answer came for %v, and the session's timeout is %v", l.signs.Silence(since).Round(time.Millisecond), timeout))
 		return
 	}
-	next := again - max(now.Sub(l.lastWrite()), quiet)
-	if next <= 0 {
-		if s.relay == nil {
-			l.ping(now)
-		}
-		next = min(again, silence-quiet)
+	if pings {
+		l.ping(now)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l.open {
-		l.timer.Reset(max(next, time.Millisecond))
+		l.timer.Reset(next)
 	}
-}
-
-// relaySilenceLocked returns how long a relay waits after the last answer. Its client gives up two thirds of the timeout after it was told something, and some
-// clients do not ping while they wait for an answer: the relay needs another server before that. A client that has asked for nothing may be silent for all of
-// the timeout.
-func (l *link) relaySilenceLocked() time.Duration {
-	s := l.s
-	if s.calls.Len() == 0 && len(l.pings) == 0 && len(l.authsSent) == 0 && l.watchesSent == 0 {
-		return s.timeout
-	}
-	return max(s.timeout/2, time.Duration(l.asked.Load()-l.heard.Load())+s.timeout/6)
 }
 
 // releaseLocked moves waiting calls to the out buffer in their order: at least one, and more

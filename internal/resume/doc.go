@@ -17,5 +17,7 @@
 //   - A reply shows what it would have shown on one connection. So a write is not sent while a read before it, whose answer it would change, is
 //     under way: such a read can then be asked again.
 //
+// Signs say when a connection counts as lost because its server is silent.
+//
 // The package is pure. client.Relay and the simulator use it.
 package resume

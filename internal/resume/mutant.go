@@ -26,6 +26,8 @@ var (
 	restoredNone = mutant.New("resume-restored-none")  // one-shot watches are not set again
 	restoredLate = mutant.New("resume-restored-since") // watches tell what they have missed since too late a zxid
 
+	patient = mutant.New("resume-patient") // a server that answers nothing is waited for as long as if nothing was asked
+
 	memoryOld       = mutant.New("relay-memory-old")       // the memory answers with less than the session has seen
 	memoryAhead     = mutant.New("relay-memory-ahead")     // or with more than the events that the server has sent
 	memoryBusy      = mutant.New("relay-memory-busy")      // or while requests are under way

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/zkd-project/zkd/internal/exact"
 	"github.com/zkd-project/zkd/jute"
@@ -248,6 +249,59 @@ func TestTail(t *testing.T) {
 	for shown, want := range map[jute.Zxid]int{4: 1, 5: 0, 6: 0} {
 		if last, tail := New(shown, 5, told).Tail(); last != 5 || len(tail) != want {
 			t.Errorf("shown %v: the tail of %v is %v, want %d events of 5", shown, last, tail, want)
+		}
+	}
+}
+
+// TestLook: a relay has another server before its client gives up, and is patient while nothing is asked.
+func TestLook(t *testing.T) {
+	const timeout = 18 * time.Second
+	for _, tt := range []struct {
+		what         string
+		heard, asked time.Duration // after the begin; 0 for never
+		waits        bool
+		want         time.Duration // given up, after the begin
+	}{
+		{"nothing is asked", 0, 0, false, 18 * time.Second},
+		{"nothing is asked after an answer", 5 * time.Second, time.Second, false, 23 * time.Second},
+		{"asked at once", 0, time.Millisecond, true, 9 * time.Second},
+		{"asked later", 0, 8 * time.Second, true, 11 * time.Second},
+		{"one of two answered", 2 * time.Second, time.Second, true, 11 * time.Second},
+	} {
+		var s Signs
+		s.Begins(0)
+		if tt.asked > 0 {
+			s.Writes(tt.asked)
+		}
+		if tt.heard > 0 {
+			s.Hears(tt.heard)
+		}
+		now := max(tt.heard, tt.asked)
+		for silent, next := s.LookForRelay(now, timeout, tt.waits); !silent; silent, next = s.LookForRelay(now, timeout, tt.waits) {
+			if next <= 0 || next > timeout/6 {
+				t.Fatalf("%s: it looks again after %v", tt.what, next)
+			}
+			now += next
+		}
+		if now != tt.want {
+			t.Errorf("%s: given up after %v, want %v", tt.what, now, tt.want)
+		}
+	}
+	var s Signs
+	s.Begins(0)
+	for _, tt := range []struct {
+		now           time.Duration
+		silent, pings bool
+		next          time.Duration
+	}{
+		{0, false, false, 6 * time.Second},
+		{2 * time.Second, false, false, 4 * time.Second},
+		{6 * time.Second, false, true, 6 * time.Second},
+		{8 * time.Second, false, true, 4 * time.Second},
+		{12 * time.Second, true, true, time.Millisecond},
+	} {
+		if silent, pings, next := s.Look(tt.now, timeout); silent != tt.silent || pings != tt.pings || next != tt.next {
+			t.Errorf("after %v: silent %v, pings %v, again after %v; want %+v", tt.now, silent, pings, next, tt)
 		}
 	}
 }

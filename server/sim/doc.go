@@ -148,6 +148,7 @@
 //   - X6: an answer from memory is what servers had at its zxid.
 //   - X7: in a read-only session, which clients get of an edge that has had no server for a while, no write and no sync is done, and a read shows what was
 //     there at its zxid (package away).
+//   - X8: no client waits for a silent server until it gives up: its edge has moved before.
 //
 // # Standbys
 //

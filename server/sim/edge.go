@@ -38,15 +38,18 @@ type relay struct {
 	born    bool              // the client has it
 	over    bool              // the client's connection has ended
 	spoke   uint64            // when the client sent something, µs
+	told    uint64            // when it was told something, µs
 	heard   uint64            // when the newest request was sent that a server has answered, µs
-	came    uint64            // when something came from the server, µs
-	sentAt  uint64            // when something was sent to it, µs
 	forgot  bool              // a server could not tell what persistent watches have missed
 	crashed bool              // the edge has
 
 	// Of the connection upstream.
 	server    *node // nil while there is none
 	origin    uint64
+	signs     *resume.Signs
+	pinged    int  // pings without an answer
+	unheard   bool // the server gets nothing any more
+	cutOff    bool // and nothing comes from it
 	exact     bool
 	restoring bool          // the reply to a setWatches is awaited
 	owed      []owedOutcome // known before the events that come first
@@ -168,10 +171,9 @@ func (e *relay) confirmed() int64 {
 
 // received handles what a server sends.
 func (e *relay) received(r *reply) {
-	if r.attempt != e.c.attempt || e.over { // of a connection that was given up
+	if r.attempt != e.c.attempt || e.over || e.server != nil && e.cutOff { // of a connection that was given up, perhaps
 		return
 	}
-	e.came = e.s.now
 	switch {
 	case r.closed && e.server == nil:
 		e.retry()
@@ -207,6 +209,9 @@ func (e *relay) connected(r *reply) {
 		return
 	}
 	e.server, e.origin, e.exact, e.heard = s.nodes[int(r.origin>>56)-1], r.origin, r.exact, s.now
+	e.signs, e.pinged, e.unheard, e.cutOff = &resume.Signs{}, 0, false, false
+	e.signs.Begins(s.elapsed())
+	e.look(e.signs)
 	e.rules.Connected(r.features)
 	e.number = resume.After(e.number, r.done, len(e.calls))
 	e.asked.session, e.asked.timeout = r.session, r.timeout
@@ -327,19 +332,46 @@ func (e *relay) asks(req request) {
 // ping keeps the session alive.
 func (e *relay) ping() {
 	if e.server != nil {
+		e.pinged++
 		e.send(request{kind: reqPing, cxid: jute.XidPing})
 	}
 }
 
-// pings is called while the client is there. A connection on which nothing comes is given up.
+// pings is called while the client is there.
 func (e *relay) pings() {
-	s, timeout := e.s, uint64(e.asked.timeout)*1000
-	e.spoke = s.now
-	switch {
-	case e.server != nil && s.now-e.came >= timeout*2/3:
-		e.lost()
-	case s.now-e.sentAt >= timeout/3:
+	e.spoke = e.s.now
+	e.checkPatience()
+	if e.server != nil && e.s.elapsed()-e.signs.Wrote() >= e.timeout()/3 {
 		e.ping()
+	}
+}
+
+func (e *relay) timeout() time.Duration { return time.Duration(e.asked.timeout) * time.Millisecond }
+
+// elapsed returns how long the run has taken, in its time.
+func (s *Sim) elapsed() time.Duration { return time.Duration(s.now) * time.Microsecond }
+
+// look gives the connection with these signs up if its server is silent, and is called again.
+func (e *relay) look(signs *resume.Signs) {
+	if e.server == nil || e.signs != signs {
+		return
+	}
+	waits := len(e.calls) > 0 || e.pinged > 0 || e.restoring
+	silent, next := signs.LookForRelay(e.s.elapsed(), e.timeout(), waits)
+	if silent {
+		e.lost()
+		return
+	}
+	e.s.afterUndo(uint64(next.Microseconds()), func() { e.look(signs) })
+}
+
+// checkPatience checks that no client waits for a silent server until it gives up, which it does two thirds of its timeout after it asked and was told something: X8.
+func (e *relay) checkPatience() {
+	if e.server == nil || !e.unheard || len(e.calls) == 0 {
+		return
+	}
+	if waits := e.s.now - max(e.told, e.calls[0].req.sent); waits >= uint64(e.timeout().Microseconds())*2/3 {
+		e.s.fail("X8", "client %d has waited for %d us behind an edge, whose server is silent", e.c.id, waits)
 	}
 }
 
@@ -368,7 +400,10 @@ func (e *relay) flush() {
 // send sends a request on the connection upstream.
 func (e *relay) send(req request) {
 	s := e.s
-	e.sentAt = s.now
+	e.signs.Writes(s.elapsed())
+	if e.unheard {
+		return
+	}
 	req.origin, req.attempt, req.session, req.auth, req.floor, req.sent = e.origin, e.c.attempt, e.asked.session, e.c.address(), s.ghost.acked, s.now
 	s.afterPacket(evToServer, e.server, s.transit(), &packet{to: e.server.idx, client: e.c.id, req: req})
 }
@@ -377,8 +412,10 @@ func (e *relay) send(req request) {
 func (e *relay) replied(r *reply) {
 	s := e.s
 	e.heard = max(e.heard, r.asked)
+	e.signs.Hears(s.elapsed())
 	switch {
 	case r.kind == reqPing:
+		e.pinged--
 		return
 	case r.cxid == xidReplay:
 		d := jute.NewDecoder(r.frame)
@@ -500,6 +537,7 @@ func (e *relay) fed(r *reply) {
 	head.Decode(&d)
 	ev.Decode(&d)
 	credit, all, err := e.rules.Fed(&ev, len(r.frame))
+	e.signs.Hears(e.s.elapsed())
 	if credit > 0 {
 		q := jute.CreditRequest{Feed: resume.Feed, Credit: credit}
 		e.send(request{kind: reqFeed, cxid: xidReplay, op: jute.OpCredit, body: q.Append(nil)})
@@ -521,6 +559,7 @@ func (e *relay) fed(r *reply) {
 func (e *relay) tell(r *reply) {
 	r.by, r.attempt = e, 0
 	s := e.s
+	e.told = s.now
 	if s.tracing {
 		s.trace(nil, "edge tells client %d: %v", e.c.id, r)
 	}
@@ -541,7 +580,7 @@ func (e *relay) lost() {
 	switch {
 	case ends:
 		e.end("a request can't be repeated")
-	case !e.rules.Resumes(silent, time.Duration(e.asked.timeout)*time.Millisecond):
+	case !e.rules.Resumes(silent, e.timeout()):
 		e.end("the session is not resumed")
 	default:
 		e.retry()
@@ -692,7 +731,7 @@ func (s *Sim) checkRelayed(c *client, req *request, r *reply) {
 	}
 }
 
-// troubleEdge lets an edge die, hand its clients over to a successor, or lose its connections for a while.
+// troubleEdge lets an edge die, hand its clients over to a successor, or lose its connections for a while; or servers be silent.
 func (s *Sim) troubleEdge() {
 	edge, what := s.rng.IntN(numEdges), s.rng.IntN(8)
 	if what == 0 { // nothing gets through
@@ -715,6 +754,8 @@ func (s *Sim) troubleEdge() {
 			e.end("the edge has died")
 		case what == 2:
 			e.handOver()
+		case what == 3 && e.server != nil:
+			e.unheard, e.cutOff = true, s.percent(50)
 		case e.server != nil:
 			e.lost()
 		}

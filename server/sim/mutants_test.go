@@ -196,6 +196,12 @@ func behindEdges(c *Config) {
 	c.Faults[FaultEdge] = max(1, c.ElectionMs/4)
 }
 
+// behindSilence has servers that are silent.
+func behindSilence(c *Config) {
+	behindEdges(c)
+	c.Steps, c.ThinkUs, c.Faults[FaultEdge] = 20000, c.ElectionMs*200, c.ElectionMs*20
+}
+
 // behindMemories has edges that answer reads from memory.
 func behindMemories(c *Config) {
 	behindEdges(c)
@@ -261,6 +267,7 @@ var focuses = map[string]func(*Config){
 	"away-untold":                awayMemories,
 	"away-guessed":               awayMemories,
 	"read-only-passed":           awayTwo,
+	"resume-patient":             behindSilence,
 	"resume-not":                 behindEdges,
 	"resume-renumbered":          behindEdges,
 	"resume-sync-once":           behindEdges,
