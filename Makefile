@@ -48,7 +48,7 @@ AT_ONCE = -p $(shell echo $$((3 * $$(getconf _NPROCESSORS_ONLN))))
 # each request, and the largest requests 8 MiB. Real processes have a target of their own; those
 # packages that take longest begin first. The project's own rules are part of lint.
 # Memory is cheaper than the collector's time, a fifth of the processors' here, in the compiler as in the tests.
-build campaign test lint race-build race-one race-others: export GOGC := 400
+build campaign test lint race-build race-one race-others sim mutants: export GOGC := 400
 QUICK = $(GO) test -short $(LIMIT) $(AT_ONCE)
 # Vet is part of lint, and nobody reads the tests' debug information and symbols, a seventh of the
 # compiler's time and a quarter of the linker's. With the same flags here and there, and without C, each

@@ -17,7 +17,7 @@ var (
 
 // TestSim runs random ensembles. With -args -seed it is the campaign of make sim.
 func TestSim(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // a run leaves little, and makes much garbage
+	defer debug.SetGCPercent(debug.SetGCPercent(1600)) // a run leaves little, and makes much garbage
 	first, seeds, steps := uint64(1), 300, 3000
 	if testing.Short() {
 		seeds = 50
