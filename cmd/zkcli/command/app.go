@@ -171,7 +171,7 @@ func (a *App) cobraCommand(spec *Command, opts *Options) *cobra.Command {
 		Use: spec.usage(), Short: spec.Short, Long: spec.Long, Example: spec.examples(), Args: cobra.ArbitraryArgs,
 		Hidden: spec.Session && !a.session,
 	}
-	run := spec.Setup(cmd)
+	run := spec.setup(cmd)
 	cmd.ValidArgsFunction = a.shellCompletion(spec)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c := &Call{App: a, Command: spec, Args: args, Options: *opts}

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/zkd-project/zkd/client"
 )
 
@@ -27,9 +25,7 @@ func benchCommand() Command {
 		},
 		Args: []Arg{{Name: "workload", Kind: Word, Words: []string{"create", "set", "get", "mixed", "exists", "children", "ephemeral",
 			"multi", "watch", "sessions", "idle", "outages", "load", "clean"}}}, Repeat: true,
-		Setup: func(*cobra.Command) Run {
-			return func(ctx context.Context, c *Call) error { return c.bench(ctx) }
-		},
+		Run: func(ctx context.Context, c *Call) error { return c.bench(ctx) },
 	}
 }
 

@@ -24,7 +24,8 @@ type Command struct {
 	Repeat   bool
 	// Session is set if the command makes sense only in a session.
 	Session bool
-	// Setup defines the command's flags and returns what it does.
+	// Run performs a command without flags. Setup defines the flags of another one, and returns what it does.
+	Run   Run
 	Setup func(flags *cobra.Command) Run
 }
 
@@ -56,6 +57,25 @@ const (
 
 // Run performs a command.
 type Run func(ctx context.Context, c *Call) error
+
+// withClient returns a Run that begins by connecting.
+func withClient(run func(ctx context.Context, c *Call, zk *client.Client) error) Run {
+	return func(ctx context.Context, c *Call) error {
+		zk, err := c.Client(ctx)
+		if err != nil {
+			return err
+		}
+		return run(ctx, c, zk)
+	}
+}
+
+// setup defines the flags of the command, and returns what it does.
+func (c *Command) setup(flags *cobra.Command) Run {
+	if c.Setup == nil {
+		return c.Run
+	}
+	return c.Setup(flags)
+}
 
 // Call is one run of a command.
 type Call struct {

@@ -16,9 +16,9 @@ func TestDocumentedLines(t *testing.T) {
 		a := New(Streams{Out: io.Discard, Err: io.Discard, Getenv: func(string) string { return "" }})
 		a.session = atPrompt
 		for i := range a.commands {
-			setup := a.commands[i].Setup
+			was := a.commands[i]
 			a.commands[i].Setup = func(flags *cobra.Command) Run {
-				setup(flags)
+				was.setup(flags)
 				return func(context.Context, *Call) error { return nil }
 			}
 		}

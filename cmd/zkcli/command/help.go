@@ -16,18 +16,16 @@ func helpCommand() Command {
 		Name: "help", Synopsis: "[command]", Short: "Explain zkcli, or a command with examples",
 		Examples: []Example{{"help", "all commands"}, {"help ls", "the flags of ls, and examples"}},
 		Args:     []Arg{{Name: "command", Kind: Name}},
-		Setup: func(*cobra.Command) Run {
-			return func(_ context.Context, c *Call) error {
-				name := c.Arg(0)
-				if name == "" {
-					return c.Emit(Output{Text: c.App.wrap(c.App.helpAll()), Data: c.App.helpDocs(c.App.commands)})
-				}
-				spec := c.App.find(name)
-				if spec == nil {
-					return &UnknownCommandError{Name: name, Nearest: nearest(name, c.App.names())}
-				}
-				return c.Emit(Output{Text: c.App.wrap(c.App.helpOf(spec)), Data: c.App.helpDocs([]Command{*spec})})
+		Run: func(_ context.Context, c *Call) error {
+			name := c.Arg(0)
+			if name == "" {
+				return c.Emit(Output{Text: c.App.wrap(c.App.helpAll()), Data: c.App.helpDocs(c.App.commands)})
 			}
+			spec := c.App.find(name)
+			if spec == nil {
+				return &UnknownCommandError{Name: name, Nearest: nearest(name, c.App.names())}
+			}
+			return c.Emit(Output{Text: c.App.wrap(c.App.helpOf(spec)), Data: c.App.helpDocs([]Command{*spec})})
 		},
 	}
 }
@@ -92,7 +90,7 @@ func (a *App) helpOf(c *Command) string {
 		fmt.Fprintf(&b, "\n%s\n", c.Long)
 	}
 	cmd := &cobra.Command{Use: c.Name}
-	c.Setup(cmd)
+	c.setup(cmd)
 	if usages := cmd.Flags().FlagUsages(); usages != "" {
 		fmt.Fprintf(&b, "\nFlags:\n%s", usages)
 	}

@@ -125,21 +125,19 @@ func redoCommand() Command {
 		Name: "redo", Synopsis: "cmdno", Short: "Run a line of the history again",
 		Examples: []Example{{"redo 3", "the line that history shows with 3"}},
 		Args:     []Arg{{Name: "the number of the line", Kind: Text}}, Required: 1, Session: true,
-		Setup: func(*cobra.Command) Run {
-			return func(ctx context.Context, c *Call) error {
-				h := &c.App.history
-				n, err := strconv.Atoi(c.Arg(0))
-				if err != nil || n < 0 || n >= len(h.lines)-1 {
-					return c.Usage("Command index out of range: history shows the numbers")
-				}
-				line := h.lines[n]
-				words, err := split(line)
-				if err != nil {
-					return err
-				}
-				h.lines[len(h.lines)-1] = line // the repeated line replaces redo, as in zkCli.sh
-				return c.App.again(ctx, words)
+		Run: func(ctx context.Context, c *Call) error {
+			h := &c.App.history
+			n, err := strconv.Atoi(c.Arg(0))
+			if err != nil || n < 0 || n >= len(h.lines)-1 {
+				return c.Usage("Command index out of range: history shows the numbers")
 			}
+			line := h.lines[n]
+			words, err := split(line)
+			if err != nil {
+				return err
+			}
+			h.lines[len(h.lines)-1] = line // the repeated line replaces redo, as in zkCli.sh
+			return c.App.again(ctx, words)
 		},
 	}
 }

@@ -142,11 +142,9 @@ func listQuotaCommand() Command {
 		Name: "listquota", Synopsis: "path", Short: "Print the quota of a subtree, and its usage",
 		Examples: []Example{{"listquota /app", "the limits, and what is used of them"}},
 		Args:     pathOnly(), Required: 1,
-		Setup: func(*cobra.Command) Run {
-			return func(ctx context.Context, c *Call) error {
-				q := quota{c: c, path: c.Arg(0)}
-				return q.list(ctx)
-			}
+		Run: func(ctx context.Context, c *Call) error {
+			q := quota{c: c, path: c.Arg(0)}
+			return q.list(ctx)
 		},
 	}
 }
@@ -190,19 +188,29 @@ func (q *quota) set(ctx context.Context, change func(*limits)) error {
 	if !found.Exists {
 		return q.missing("%s does not exist.")
 	}
-	node, err := q.zk.Get(ctx, q.node(limitsName))
-	if errors.Is(err, client.ErrNoNode) {
+	l, there, err := q.change(ctx, change)
+	switch {
+	case err != nil:
+		return err
+	case !there:
 		return q.create(ctx, change)
 	}
-	if err != nil {
-		return err
-	}
-	l := parseLimits(string(node.Data))
-	change(&l)
-	if _, err = q.zk.Set(ctx, q.node(limitsName), []byte(l.text()), node.Stat.Version); err != nil {
-		return err
-	}
 	return q.made(ctx, l)
+}
+
+// change changes the limits of the quota, if there is one.
+func (q *quota) change(ctx context.Context, change func(*limits)) (l limits, there bool, err error) {
+	node, err := q.zk.Get(ctx, q.node(limitsName))
+	if err != nil {
+		if errors.Is(err, client.ErrNoNode) {
+			err = nil
+		}
+		return l, false, err
+	}
+	l = parseLimits(string(node.Data))
+	change(&l)
+	_, err = q.zk.Set(ctx, q.node(limitsName), []byte(l.text()), node.Stat.Version)
+	return l, true, err
 }
 
 // made warns if a limit is exceeded already.
@@ -289,17 +297,12 @@ func (q *quota) lift(ctx context.Context, change func(*limits)) error {
 	if err := q.open(ctx); err != nil {
 		return err
 	}
-	node, err := q.zk.Get(ctx, q.node(limitsName))
-	if errors.Is(err, client.ErrNoNode) {
+	l, there, err := q.change(ctx, change)
+	switch {
+	case err != nil:
+		return err
+	case !there:
 		return q.none()
-	}
-	if err != nil {
-		return err
-	}
-	l := parseLimits(string(node.Data))
-	change(&l)
-	if _, err = q.zk.Set(ctx, q.node(limitsName), []byte(l.text()), node.Stat.Version); err != nil {
-		return err
 	}
 	return q.c.Emit(Output{Data: quotaDoc{Path: q.path, Limits: &l}})
 }

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/internal/buildinfo"
 )
@@ -19,20 +17,14 @@ func addAuthCommand() Command {
 			"keeps the password out of the list of processes.",
 		Examples: []Example{{"addauth digest bob:secret", "be bob"}},
 		Args:     []Arg{{Name: "scheme", Kind: Word, Words: []string{"digest", "x509"}}, {Name: "auth"}}, Required: 1, Session: true,
-		Setup: func(*cobra.Command) Run {
-			return func(ctx context.Context, c *Call) error {
-				zk, err := c.Client(ctx)
-				if err != nil {
-					return err
-				}
-				a := client.Auth{Scheme: c.Arg(0), Data: []byte(c.Arg(1))}
-				if err = zk.Session().AddAuth(ctx, a.Scheme, a.Data); err != nil {
-					return err
-				}
-				c.App.conn.auth = append(c.App.conn.auth, a)
-				return nil
+		Run: withClient(func(ctx context.Context, c *Call, zk *client.Client) error {
+			a := client.Auth{Scheme: c.Arg(0), Data: []byte(c.Arg(1))}
+			if err := zk.Session().AddAuth(ctx, a.Scheme, a.Data); err != nil {
+				return err
 			}
-		},
+			c.App.conn.auth = append(c.App.conn.auth, a)
+			return nil
+		}),
 	}
 }
 
@@ -40,19 +32,13 @@ func whoAmICommand() Command {
 	return Command{
 		Name: "whoami", Short: "Print who the servers take this client for",
 		Examples: []Example{{"whoami", "a line for each identity"}, {"--auth digest:bob:secret whoami", "check a password's form"}},
-		Setup: func(*cobra.Command) Run {
-			return func(ctx context.Context, c *Call) error {
-				zk, err := c.Client(ctx)
-				if err != nil {
-					return err
-				}
-				ids, err := zk.Session().WhoAmI(ctx)
-				if err != nil {
-					return err
-				}
-				return c.Emit(identities(ids))
+		Run: withClient(func(ctx context.Context, c *Call, zk *client.Client) error {
+			ids, err := zk.Session().WhoAmI(ctx)
+			if err != nil {
+				return err
 			}
-		},
+			return c.Emit(identities(ids))
+		}),
 	}
 }
 
@@ -79,19 +65,13 @@ func featuresCommand() Command {
 		Name: "features", Short: "Print which extensions of the protocol the server offers",
 		Long:     "docs/extensions.md has what they are. Servers of Apache offer none.",
 		Examples: []Example{{"features", "a line for each"}},
-		Setup: func(*cobra.Command) Run {
-			return func(ctx context.Context, c *Call) error {
-				zk, err := c.Client(ctx)
-				if err != nil {
-					return err
-				}
-				names := zk.Status().Features.Names()
-				return c.Emit(Output{
-					Text: strings.Join(names, "\n"), Data: map[string][]string{"features": names},
-					Raw: lines(names), Table: column("FEATURE", names),
-				})
-			}
-		},
+		Run: withClient(func(ctx context.Context, c *Call, zk *client.Client) error {
+			names := zk.Status().Features.Names()
+			return c.Emit(Output{
+				Text: strings.Join(names, "\n"), Data: map[string][]string{"features": names},
+				Raw: lines(names), Table: column("FEATURE", names),
+			})
+		}),
 	}
 }
 
@@ -101,18 +81,12 @@ func syncCommand() Command {
 		Long:     "A read that follows sees all that was committed before.",
 		Examples: []Example{{"sync /", "then read what others have written"}},
 		Args:     pathOnly(), Required: 1,
-		Setup: func(*cobra.Command) Run {
-			return func(ctx context.Context, c *Call) error {
-				zk, err := c.Client(ctx)
-				if err != nil {
-					return err
-				}
-				if err = zk.Sync(ctx, c.Arg(0)); err != nil {
-					return err
-				}
-				return c.Emit(Output{Text: "Sync is OK", Data: nodePath{c.Arg(0)}, Raw: []byte{}})
+		Run: withClient(func(ctx context.Context, c *Call, zk *client.Client) error {
+			if err := zk.Sync(ctx, c.Arg(0)); err != nil {
+				return err
 			}
-		},
+			return c.Emit(Output{Text: "Sync is OK", Data: nodePath{c.Arg(0)}, Raw: []byte{}})
+		}),
 	}
 }
 
@@ -122,22 +96,20 @@ func ephemeralsCommand() Command {
 		Long:     "The path is a prefix of text; without it all are listed.",
 		Examples: []Example{{"getEphemerals", "all of this session's"}, {"getEphemerals /app", "those that begin with /app"}},
 		Args:     pathOnly(),
-		Setup: func(*cobra.Command) Run {
-			return func(ctx context.Context, c *Call) error {
-				prefix := c.pathOr("/")
-				if !strings.HasPrefix(prefix, "/") {
-					return c.Usage("path %q does not begin with /", prefix)
-				}
-				zk, err := c.Client(ctx)
-				if err != nil {
-					return err
-				}
-				paths, err := zk.Session().Ephemerals(ctx, prefix)
-				if err != nil {
-					return err
-				}
-				return c.Emit(pathList("ephemerals", paths))
+		Run: func(ctx context.Context, c *Call) error {
+			prefix := c.pathOr("/")
+			if !strings.HasPrefix(prefix, "/") {
+				return c.Usage("path %q does not begin with /", prefix)
 			}
+			zk, err := c.Client(ctx)
+			if err != nil {
+				return err
+			}
+			paths, err := zk.Session().Ephemerals(ctx, prefix)
+			if err != nil {
+				return err
+			}
+			return c.Emit(pathList("ephemerals", paths))
 		},
 	}
 }
@@ -147,23 +119,17 @@ func countCommand() Command {
 		Name: "getAllChildrenNumber", Synopsis: "path", Short: "Count all nodes below a node",
 		Examples: []Example{{"getAllChildrenNumber /app", "how many there are, at any depth"}},
 		Args:     pathOnly(), Required: 1,
-		Setup: func(*cobra.Command) Run {
-			return func(ctx context.Context, c *Call) error {
-				zk, err := c.Client(ctx)
-				if err != nil {
-					return err
-				}
-				n, err := zk.CountDescendants(ctx, c.Arg(0))
-				if err != nil {
-					return err
-				}
-				doc := struct {
-					Path  string `json:"path"`
-					Count int    `json:"count"`
-				}{c.Arg(0), n}
-				return c.Emit(Output{Text: fmt.Sprint(n), Data: doc})
+		Run: withClient(func(ctx context.Context, c *Call, zk *client.Client) error {
+			n, err := zk.CountDescendants(ctx, c.Arg(0))
+			if err != nil {
+				return err
 			}
-		},
+			doc := struct {
+				Path  string `json:"path"`
+				Count int    `json:"count"`
+			}{c.Arg(0), n}
+			return c.Emit(Output{Text: fmt.Sprint(n), Data: doc})
+		}),
 	}
 }
 
@@ -173,19 +139,17 @@ func connectCommand() Command {
 		Long:     "The session before ends, with its ephemeral nodes and watches.",
 		Examples: []Example{{"connect zk1:2181,zk2:2181/app", "everything below /app of another ensemble"}},
 		Args:     []Arg{{Name: "host:port", Kind: Host}}, Session: true,
-		Setup: func(*cobra.Command) Run {
-			return func(ctx context.Context, c *Call) error {
-				if s := c.Arg(0); s != "" {
-					if _, _, err := client.ParseServers(s); err != nil {
-						return c.Usage("%v", err)
-					}
-					c.App.opts.Server = s
+		Run: func(ctx context.Context, c *Call) error {
+			if s := c.Arg(0); s != "" {
+				if _, _, err := client.ParseServers(s); err != nil {
+					return c.Usage("%v", err)
 				}
-				c.App.disconnect()
-				c.App.conn.closed = false
-				_, err := c.Client(ctx)
-				return err
+				c.App.opts.Server = s
 			}
+			c.App.disconnect()
+			c.App.conn.closed = false
+			_, err := c.Client(ctx)
+			return err
 		},
 	}
 }
@@ -200,12 +164,10 @@ func closeCommand() Command {
 	return Command{
 		Name: "close", Short: "End the session, and stay here",
 		Long: "Its ephemeral nodes and watches go. connect opens a new one.", Session: true,
-		Setup: func(*cobra.Command) Run {
-			return func(_ context.Context, c *Call) error {
-				c.App.disconnect()
-				c.App.conn.closed = true
-				return nil
-			}
+		Run: func(_ context.Context, c *Call) error {
+			c.App.disconnect()
+			c.App.conn.closed = true
+			return nil
 		},
 	}
 }
@@ -213,21 +175,17 @@ func closeCommand() Command {
 func quitCommand(name string) Command {
 	return Command{
 		Name: name, Short: "End the session and leave",
-		Setup: func(*cobra.Command) Run {
-			return func(context.Context, *Call) error { return ErrQuit }
-		},
+		Run: func(context.Context, *Call) error { return ErrQuit },
 	}
 }
 
 func versionCommand() Command {
 	return Command{
 		Name: "version", Short: "Print the version of zkcli",
-		Setup: func(*cobra.Command) Run {
-			return func(_ context.Context, c *Call) error {
-				v := buildinfo.Read().Revision()
-				doc := map[string]string{"version": v}
-				return c.Emit(Output{Text: versionText(), Data: doc, Raw: []byte(v + "\n")})
-			}
+		Run: func(_ context.Context, c *Call) error {
+			v := buildinfo.Read().Revision()
+			doc := map[string]string{"version": v}
+			return c.Emit(Output{Text: versionText(), Data: doc, Raw: []byte(v + "\n")})
 		},
 	}
 }

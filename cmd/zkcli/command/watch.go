@@ -97,18 +97,16 @@ func printWatchesCommand() Command {
 	return Command{
 		Name: "printwatches", Synopsis: "on|off", Short: "Say whether watch events are printed, or switch that",
 		Args: []Arg{{Name: "on or off", Kind: Word, Words: []string{"on", "off"}}}, Session: true,
-		Setup: func(*cobra.Command) Run {
-			return func(_ context.Context, c *Call) error {
-				switch c.Arg(0) {
-				case "on", "off":
-					c.App.watching.show(c.Arg(0) == "on")
-					return nil
-				case "":
-					state := map[bool]string{true: "on", false: "off"}[c.App.watching.shown()]
-					return c.Emit(Output{Text: "printwatches is " + state, Data: map[string]string{"printwatches": state}})
-				}
-				return c.Usage("%q is neither on nor off", c.Arg(0))
+		Run: func(_ context.Context, c *Call) error {
+			switch c.Arg(0) {
+			case "on", "off":
+				c.App.watching.show(c.Arg(0) == "on")
+				return nil
+			case "":
+				state := map[bool]string{true: "on", false: "off"}[c.App.watching.shown()]
+				return c.Emit(Output{Text: "printwatches is " + state, Data: map[string]string{"printwatches": state}})
 			}
+			return c.Usage("%q is neither on nor off", c.Arg(0))
 		},
 	}
 }

@@ -84,16 +84,12 @@ func deleteCommand() Command {
 		Args:     pathOnly(), Required: 1,
 		Setup: func(flags *cobra.Command) Run {
 			version := versionFlag(flags, "the node")
-			return func(ctx context.Context, c *Call) error {
-				zk, err := c.Client(ctx)
-				if err != nil {
-					return err
-				}
-				if err = zk.Delete(ctx, c.Arg(0), *version); err != nil {
+			return withClient(func(ctx context.Context, c *Call, zk *client.Client) error {
+				if err := zk.Delete(ctx, c.Arg(0), *version); err != nil {
 					return err
 				}
 				return c.Emit(Output{Data: nodePath{c.Arg(0)}})
-			}
+			})
 		},
 	}
 }

@@ -105,29 +105,14 @@ func readCons(text string) []Conn {
 			who = who[:i]
 		}
 		c := Conn{Client: strings.TrimPrefix(who, "/")}
+		into := map[string]any{
+			"queued": &c.Queued, "recved": &c.Received, "sent": &c.Sent, "est": &c.Established, "to": &c.TimeoutMs,
+			"minlat": &c.MinLatencyMs, "avglat": &c.AvgLatencyMs, "maxlat": &c.MaxLatencyMs, "sid": &c.Session, "lop": &c.LastOp,
+		}
 		for field := range strings.SplitSeq(strings.TrimSuffix(fields, ")"), ",") {
 			key, value, _ := strings.Cut(field, "=")
-			switch key {
-			case "queued":
-				fmt.Sscan(value, &c.Queued)
-			case "recved":
-				fmt.Sscan(value, &c.Received)
-			case "sent":
-				fmt.Sscan(value, &c.Sent)
-			case "est":
-				fmt.Sscan(value, &c.Established)
-			case "to":
-				fmt.Sscan(value, &c.TimeoutMs)
-			case "minlat":
-				fmt.Sscan(value, &c.MinLatencyMs)
-			case "avglat":
-				fmt.Sscan(value, &c.AvgLatencyMs)
-			case "maxlat":
-				fmt.Sscan(value, &c.MaxLatencyMs)
-			case "sid":
-				c.Session = value
-			case "lop":
-				c.LastOp = value
+			if at := into[key]; at != nil {
+				fmt.Sscan(value, at)
 			}
 		}
 		list = append(list, c)
