@@ -64,8 +64,11 @@ const (
 func Find(f Facts) []Finding {
 	l := &look{Facts: f}
 	for _, check := range []func(){
-		l.quorum, l.leaders, l.retired, l.voters, l.unreachable, l.deaf, l.logs, l.audits, l.disks, l.slowDisks, l.snapshots, l.pasts, l.slowFollowers, l.clocks, l.counters,
-		l.certificates, l.peerCertificates, l.revocations, l.reloads, l.securePorts, l.sessions, l.files, l.memory, l.broken, l.versions, l.edges, l.standbys, l.lists, l.clients, l.watches, l.replies, l.root, l.blind,
+		l.quorum, l.leaders, l.retired, l.voters, l.unreachable, l.each(l.deaf), l.each(l.logs), l.each(l.audits), l.each(l.disks),
+		l.each(l.slowDisks), l.each(l.snapshots), l.each(l.pasts), l.slowFollowers, l.each(l.jumps), l.clocks, l.counters,
+		l.each(l.certificates), l.peerCertificates, l.each(l.revocations), l.each(l.reloads), l.each(l.securePorts), l.sessions,
+		l.each(l.files), l.each(l.memory), l.each(l.broken), l.versions, l.each(l.edges), l.standbys, l.each(l.lists), l.clients,
+		l.each(l.watches), l.each(l.replies), l.root, l.blind,
 	} {
 		check()
 	}
@@ -78,6 +81,15 @@ type look struct {
 	Facts
 	found []Finding
 	named map[string]bool // servers that a finding already reports as down
+}
+
+// each returns a check of all servers that serve, one after the other.
+func (l *look) each(check func(s *Server)) func() {
+	return func() {
+		for _, s := range l.serving() {
+			check(s)
+		}
+	}
 }
 
 func (l *look) add(f Finding) { l.found = append(l.found, f) }
@@ -232,112 +244,100 @@ func (l *look) unreachable() {
 }
 
 // deaf finds servers that the others can't dial. One that serves nobody says so in its log and in readyz.
-func (l *look) deaf() {
-	for _, s := range l.serving() {
-		text := s.After.Metrics["peer_listen_error"]
-		if text == "" {
-			continue
-		}
-		l.add(Finding{ID: "peers-cant-connect", Severity: Danger, Servers: []string{s.Name},
-			What: fmt.Sprintf("%s can't listen for the other servers (%s): it is linked only with those of a lower id, which it dials itself.", s.Name, text),
-			Do:   "Free the port, which ss -ltnp names the owner of, or correct the address in the server's line; too many open files: raise LimitNOFILE. The server tries again by itself."})
+func (l *look) deaf(s *Server) {
+	text := s.After.Metrics["peer_listen_error"]
+	if text == "" {
+		return
 	}
+	l.add(Finding{ID: "peers-cant-connect", Severity: Danger, Servers: []string{s.Name},
+		What: fmt.Sprintf("%s can't listen for the other servers (%s): it is linked only with those of a lower id, which it dials itself.", s.Name, text),
+		Do:   "Free the port, which ss -ltnp names the owner of, or correct the address in the server's line; too many open files: raise LimitNOFILE. The server tries again by itself."})
 }
 
-func (l *look) disks() {
-	for _, s := range l.serving() {
-		full, refuses := s.After.is("disk_full"), s.After.is("writes_refused")
-		if !full && !refuses {
-			continue
-		}
-		f := Finding{ID: "full-disk", Severity: Danger, Servers: []string{s.Name}, Since: s.After.lasts("disk_full_ms"),
-			What: "The disk of the log of " + s.Name + " is full.",
-			Do:   "Make room on the disk of dataLogDir, or delete nodes with zkcli: deletes are accepted. Writes are taken again by themselves."}
-		switch {
-		case full && refuses:
-			f.Severity = Broken
-			f.What = "The disk of the log of " + s.Name + " is full, and the server refuses writes."
-		case refuses:
-			f.Severity = Broken
-			f.What = s.Name + " refuses writes, because the voters whose disks have room are no quorum."
-		}
-		if full && s.After.Metrics["disk_lacks"] == "inodes" {
-			f.What = strings.Replace(f.What, "is full", "has too few inodes left", 1)
-			f.Do = "Something makes very many files on the disk of dataLogDir: df -i shows it. Remove them, or give the log a disk of its own. Writes are taken again by themselves."
-		}
-		l.add(f)
+func (l *look) disks(s *Server) {
+	full, refuses := s.After.is("disk_full"), s.After.is("writes_refused")
+	if !full && !refuses {
+		return
 	}
+	f := Finding{ID: "full-disk", Severity: Danger, Servers: []string{s.Name}, Since: s.After.lasts("disk_full_ms"),
+		What: "The disk of the log of " + s.Name + " is full.",
+		Do:   "Make room on the disk of dataLogDir, or delete nodes with zkcli: deletes are accepted. Writes are taken again by themselves."}
+	switch {
+	case full && refuses:
+		f.Severity = Broken
+		f.What = "The disk of the log of " + s.Name + " is full, and the server refuses writes."
+	case refuses:
+		f.Severity = Broken
+		f.What = s.Name + " refuses writes, because the voters whose disks have room are no quorum."
+	}
+	if full && s.After.Metrics["disk_lacks"] == "inodes" {
+		f.What = strings.Replace(f.What, "is full", "has too few inodes left", 1)
+		f.Do = "Something makes very many files on the disk of dataLogDir: df -i shows it. Remove them, or give the log a disk of its own. Writes are taken again by themselves."
+	}
+	l.add(f)
 }
 
 // logs finds logs that wait for what they need to continue.
-func (l *look) logs() {
-	for _, s := range l.serving() {
-		if !s.After.is("log_waits") {
-			continue
+func (l *look) logs(s *Server) {
+	if !s.After.is("log_waits") {
+		return
+	}
+	f := Finding{ID: "log-waits", Severity: Danger, Servers: []string{s.Name}, Since: s.After.lasts("fsync_pending_ms"),
+		What: fmt.Sprintf("The log of %s waits, as it can't begin its next segment (%s): the server acknowledges nothing.", s.Name, cmp.Or(s.After.Metrics["log_waits_for"], "the server's log says why")),
+		Do:   "No space left: make room on the disk of dataLogDir; df -i tells whether it lacks inodes. Too many open files: raise LimitNOFILE for the next start, and end clients. The server tries again each second; a restart brings no room."}
+	if s.Mode == "standalone" {
+		f.Severity = Broken
+	}
+	l.add(f)
+}
+
+// audits finds audit logs that wait.
+func (l *look) audits(s *Server) {
+	if text := s.After.Metrics["audit_waits_for"]; text != "" {
+		l.add(Finding{ID: "audit-waits", Severity: Broken, Servers: []string{s.Name},
+			What: fmt.Sprintf("The audit log of %s can't be written (%s): clients of this server get no answers to what has an entry there.", s.Name, text),
+			Do:   "Make room on the disk of zkd.audit.file; df -i tells whether it lacks inodes. Too many open files: raise LimitNOFILE. The server tries again each second, and loses no entry."})
+	}
+}
+
+func (l *look) slowDisks(s *Server) {
+	if s.After.is("log_waits") {
+		return
+	}
+	f := Finding{ID: "slow-disk", Severity: Danger, Servers: []string{s.Name},
+		Do: "Look what else uses the disk of dataLogDir (iostat -x 1), and give the log a disk to itself with fast fsync. While one follower is slow, writes wait for the others only; a slow leader slows every write: zkcli member transfer-leader moves the lead."}
+	if pending := s.After.lasts("fsync_pending_ms"); pending > stuckFsync {
+		f.What = fmt.Sprintf("The disk of %s has not ended a write to the log for %s.", s.Name, span(pending))
+		f.Since = pending
+		l.add(f)
+		return
+	}
+	n, ok1 := s.growth("cnt_fsynctime")
+	sum, ok2 := s.growth("sum_fsynctime")
+	when := "now"
+	if !ok1 || !ok2 || n < 3 {
+		n, _ = s.After.number("cnt_fsynctime")
+		sum, _ = s.After.number("sum_fsynctime")
+		when = "on average since its start"
+		if n < 20 {
+			return
 		}
-		f := Finding{ID: "log-waits", Severity: Danger, Servers: []string{s.Name}, Since: s.After.lasts("fsync_pending_ms"),
-			What: fmt.Sprintf("The log of %s waits, as it can't begin its next segment (%s): the server acknowledges nothing.", s.Name, cmp.Or(s.After.Metrics["log_waits_for"], "the server's log says why")),
-			Do:   "No space left: make room on the disk of dataLogDir; df -i tells whether it lacks inodes. Too many open files: raise LimitNOFILE for the next start, and end clients. The server tries again each second; a restart brings no room."}
-		if s.Mode == "standalone" {
-			f.Severity = Broken
-		}
+	}
+	if mean := time.Duration(sum / n * float64(time.Millisecond)); mean > slowFsync {
+		longest, _ := s.After.number("max_fsynctime")
+		f.What = fmt.Sprintf("The disk of %s is slow: a sync of the log takes %s %s, and took %s at most.", s.Name, span(mean), when, span(time.Duration(longest)*time.Millisecond))
 		l.add(f)
 	}
 }
 
-// audits finds audit logs that wait.
-func (l *look) audits() {
-	for _, s := range l.serving() {
-		if text := s.After.Metrics["audit_waits_for"]; text != "" {
-			l.add(Finding{ID: "audit-waits", Severity: Broken, Servers: []string{s.Name},
-				What: fmt.Sprintf("The audit log of %s can't be written (%s): clients of this server get no answers to what has an entry there.", s.Name, text),
-				Do:   "Make room on the disk of zkd.audit.file; df -i tells whether it lacks inodes. Too many open files: raise LimitNOFILE. The server tries again each second, and loses no entry."})
-		}
+func (l *look) snapshots(s *Server) {
+	lasts := s.After.lasts("snapshots_fail_ms")
+	if lasts == 0 {
+		return
 	}
-}
-
-func (l *look) slowDisks() {
-	for _, s := range l.serving() {
-		if s.After.is("log_waits") {
-			continue
-		}
-		f := Finding{ID: "slow-disk", Severity: Danger, Servers: []string{s.Name},
-			Do: "Look what else uses the disk of dataLogDir (iostat -x 1), and give the log a disk to itself with fast fsync. While one follower is slow, writes wait for the others only; a slow leader slows every write: zkcli member transfer-leader moves the lead."}
-		if pending := s.After.lasts("fsync_pending_ms"); pending > stuckFsync {
-			f.What = fmt.Sprintf("The disk of %s has not ended a write to the log for %s.", s.Name, span(pending))
-			f.Since = pending
-			l.add(f)
-			continue
-		}
-		n, ok1 := s.growth("cnt_fsynctime")
-		sum, ok2 := s.growth("sum_fsynctime")
-		when := "now"
-		if !ok1 || !ok2 || n < 3 {
-			n, _ = s.After.number("cnt_fsynctime")
-			sum, _ = s.After.number("sum_fsynctime")
-			when = "on average since its start"
-			if n < 20 {
-				continue
-			}
-		}
-		if mean := time.Duration(sum / n * float64(time.Millisecond)); mean > slowFsync {
-			longest, _ := s.After.number("max_fsynctime")
-			f.What = fmt.Sprintf("The disk of %s is slow: a sync of the log takes %s %s, and took %s at most.", s.Name, span(mean), when, span(time.Duration(longest)*time.Millisecond))
-			l.add(f)
-		}
-	}
-}
-
-func (l *look) snapshots() {
-	for _, s := range l.serving() {
-		lasts := s.After.lasts("snapshots_fail_ms")
-		if lasts == 0 {
-			continue
-		}
-		l.add(Finding{ID: "snapshot-fails", Severity: Danger, Servers: []string{s.Name}, Since: lasts,
-			What: fmt.Sprintf("%s can't write snapshots: %s.", s.Name, cmp.Or(s.After.Metrics["snapshot_error"], "its log says why")),
-			Do:   "Look at room and permissions of dataDir. The log has everything, but grows until a snapshot succeeds, and the next start takes longer."})
-	}
+	l.add(Finding{ID: "snapshot-fails", Severity: Danger, Servers: []string{s.Name}, Since: lasts,
+		What: fmt.Sprintf("%s can't write snapshots: %s.", s.Name, cmp.Or(s.After.Metrics["snapshot_error"], "its log says why")),
+		Do:   "Look at room and permissions of dataDir. The log has everything, but grows until a snapshot succeeds, and the next start takes longer."})
 }
 
 // retired finds an ensemble that an operator has retired.
@@ -356,23 +356,21 @@ func (l *look) retired() {
 }
 
 // pasts finds servers that keep less of the past than they are told to.
-func (l *look) pasts() {
-	for _, s := range l.serving() {
-		if !s.After.is("past_cut") {
-			continue
-		}
-		age, _ := s.After.number("past_seconds")
-		bytes, _ := s.After.number("past_bytes")
-		wanted, _ := s.After.number("past_wanted_seconds")
-		const kib = 1024
-		f := Finding{ID: "short-past", Severity: Notice, Servers: []string{s.Name},
-			What: fmt.Sprintf("The past of %s goes back %s, and zkd.historyHours wants %s: zkd.historyKb has no room for more.", s.Name, span(time.Duration(age)*time.Second), span(time.Duration(wanted)*time.Second)),
-			Do:   "Raise zkd.historyKb, or lower zkd.historyHours: both can change while the server runs. What is gone is gone; zkcli backup follow keeps a past without end elsewhere."}
-		if age >= 1 {
-			f.Do = strings.Replace(f.Do, "zkd.historyKb,", fmt.Sprintf("zkd.historyKb to about %.0f (it needs %.0f for what there is),", math.Ceil(bytes*wanted/age/kib), math.Ceil(bytes/kib)), 1)
-		}
-		l.add(f)
+func (l *look) pasts(s *Server) {
+	if !s.After.is("past_cut") {
+		return
 	}
+	age, _ := s.After.number("past_seconds")
+	bytes, _ := s.After.number("past_bytes")
+	wanted, _ := s.After.number("past_wanted_seconds")
+	const kib = 1024
+	f := Finding{ID: "short-past", Severity: Notice, Servers: []string{s.Name},
+		What: fmt.Sprintf("The past of %s goes back %s, and zkd.historyHours wants %s: zkd.historyKb has no room for more.", s.Name, span(time.Duration(age)*time.Second), span(time.Duration(wanted)*time.Second)),
+		Do:   "Raise zkd.historyKb, or lower zkd.historyHours: both can change while the server runs. What is gone is gone; zkcli backup follow keeps a past without end elsewhere."}
+	if age >= 1 {
+		f.Do = strings.Replace(f.Do, "zkd.historyKb,", fmt.Sprintf("zkd.historyKb to about %.0f (it needs %.0f for what there is),", math.Ceil(bytes*wanted/age/kib), math.Ceil(bytes/kib)), 1)
+	}
+	l.add(f)
 }
 
 func (l *look) slowFollowers() {
@@ -396,7 +394,6 @@ func (l *look) slowFollowers() {
 }
 
 func (l *look) clocks() {
-	l.jumps()
 	type clock struct {
 		s           *Server
 		skew, doubt time.Duration
@@ -428,18 +425,16 @@ func (l *look) clocks() {
 }
 
 // jumps finds clocks that were set.
-func (l *look) jumps() {
-	for _, s := range l.serving() {
-		by := s.After.lasts("clock_jump_ms")
-		if ago := s.After.lasts("clock_jump_ago_ms"); by != 0 && ago < clockJumpOld {
-			way := "ahead"
-			if by < 0 {
-				way = "back"
-			}
-			l.add(Finding{ID: "clock-skew", Severity: Notice, Servers: []string{s.Name},
-				What: fmt.Sprintf("The clock of %s was set %s by %s, %s ago.", s.Name, way, span(by.Abs()), span(ago)),
-				Do:   "Look what sets it: a time server that disagrees, a virtual machine that was moved, or somebody. Order, sessions and elections do not depend on it, but times of nodes, TTLs, tokens and certificates do."})
+func (l *look) jumps(s *Server) {
+	by := s.After.lasts("clock_jump_ms")
+	if ago := s.After.lasts("clock_jump_ago_ms"); by != 0 && ago < clockJumpOld {
+		way := "ahead"
+		if by < 0 {
+			way = "back"
 		}
+		l.add(Finding{ID: "clock-skew", Severity: Notice, Servers: []string{s.Name},
+			What: fmt.Sprintf("The clock of %s was set %s by %s, %s ago.", s.Name, way, span(by.Abs()), span(ago)),
+			Do:   "Look what sets it: a time server that disagrees, a virtual machine that was moved, or somebody. Order, sessions and elections do not depend on it, but times of nodes, TTLs, tokens and certificates do."})
 	}
 }
 
@@ -463,28 +458,26 @@ func (l *look) counters() {
 	l.add(f)
 }
 
-func (l *look) certificates() {
-	for _, s := range l.serving() {
-		for _, port := range []string{"client", "quorum", "upstream"} {
-			until, ok := s.After.number(port + "_certificate_until_ms")
-			if !ok {
-				continue
-			}
-			left := time.Duration(int64(until)-l.Now) * time.Millisecond
-			f := Finding{ID: "certificate", Severity: Notice, Servers: []string{s.Name},
-				What: fmt.Sprintf("A certificate of %s for its %s port expires in %s.", s.Name, port, span(left)),
-				Do:   "Put a new certificate into the file: it is read again without a restart. zkd_tls_certificate_not_after_seconds in the metrics says which one it is."}
-			switch {
-			case left > expiry.Certificate:
-				continue
-			case left <= 0:
-				f.Severity, f.Since = Broken, -left
-				f.What = fmt.Sprintf("A certificate of %s for its %s port has expired.", s.Name, port)
-			case left < certificateUrgent:
-				f.Severity = Danger
-			}
-			l.add(f)
+func (l *look) certificates(s *Server) {
+	for _, port := range []string{"client", "quorum", "upstream"} {
+		until, ok := s.After.number(port + "_certificate_until_ms")
+		if !ok {
+			continue
 		}
+		left := time.Duration(int64(until)-l.Now) * time.Millisecond
+		f := Finding{ID: "certificate", Severity: Notice, Servers: []string{s.Name},
+			What: fmt.Sprintf("A certificate of %s for its %s port expires in %s.", s.Name, port, span(left)),
+			Do:   "Put a new certificate into the file: it is read again without a restart. zkd_tls_certificate_not_after_seconds in the metrics says which one it is."}
+		switch {
+		case left > expiry.Certificate:
+			continue
+		case left <= 0:
+			f.Severity, f.Since = Broken, -left
+			f.What = fmt.Sprintf("A certificate of %s for its %s port has expired.", s.Name, port)
+		case left < certificateUrgent:
+			f.Severity = Danger
+		}
+		l.add(f)
 	}
 }
 
@@ -539,81 +532,71 @@ func perPeer(list string) iter.Seq2[string, string] {
 }
 
 // revocations finds revocation lists that are, or soon will be, out of date.
-func (l *look) revocations() {
-	for _, s := range l.serving() {
-		for _, port := range []string{"client", "quorum"} {
-			until, ok := s.After.number(port + "_revocation_list_until_ms")
-			left := time.Duration(int64(until)-l.Now) * time.Millisecond
-			if !ok || left > expiry.RevocationList {
-				continue
-			}
-			f := Finding{ID: "certificate", Severity: Danger, Servers: []string{s.Name},
-				What: fmt.Sprintf("A revocation list of %s for its %s port is out of date in %s.", s.Name, port, span(left)),
-				Do:   "Put a new list into the file: it is read again without a restart. Without a valid list, the certificates of its issuer are refused."}
-			if left <= 0 {
-				f.Severity, f.Since = Broken, -left
-				f.What = fmt.Sprintf("A revocation list of %s for its %s port is out of date: new connections with certificates of its issuer are refused.", s.Name, port)
-			}
-			l.add(f)
-		}
-	}
-}
-
-// reloads finds changed certificates that can't be used.
-func (l *look) reloads() {
-	for _, s := range l.serving() {
-		for _, port := range []string{"client", "quorum"} {
-			if reason := s.After.Metrics[port+"_certificate_reload_error"]; reason != "" {
-				l.add(Finding{ID: "certificate-reload", Severity: Danger, Servers: []string{s.Name},
-					What: fmt.Sprintf("The changed TLS files of %s for its %s port can't be used: %s.", s.Name, port, strings.TrimSuffix(reason, ".")),
-					Do:   "The server keeps using what it had, until that expires, and does not start with these files. Put right files in place, key and certificate together: they are read again without a restart."})
-			}
-		}
-	}
-}
-
-// securePorts finds ports with TLS that clients do not find in the list of members.
-func (l *look) securePorts() {
-	for _, s := range l.serving() {
-		if port := s.After.Metrics["secure_port_unlisted"]; port != "" {
-			l.add(Finding{ID: "secure-port", Severity: Notice, Servers: []string{s.Name},
-				What: fmt.Sprintf("%s takes clients with TLS at port %s, and its line in the list of members does not have that port.", s.Name, port),
-				Do:   "Clients and tools that find the members by that list do not find the port. Write it as the second one after the address: server.N=HOST:2888:3888;CLIENTPORT;SECUREPORT, in the files of all servers or by a reconfig."})
-		}
-	}
-}
-
-// memory finds servers near the limit of their memory.
-func (l *look) memory() {
-	for _, s := range l.serving() {
-		used, _ := s.After.number("memory_used_percent")
-		full, short := s.After.is("tree_full"), s.After.is("memory_short")
-		if used < muchMemory && !full {
+func (l *look) revocations(s *Server) {
+	for _, port := range []string{"client", "quorum"} {
+		until, ok := s.After.number(port + "_revocation_list_until_ms")
+		left := time.Duration(int64(until)-l.Now) * time.Millisecond
+		if !ok || left > expiry.RevocationList {
 			continue
 		}
-		limit, _ := s.After.number("memory_limit_bytes")
-		f := Finding{ID: "memory", Severity: Danger, Servers: []string{s.Name}, Since: s.After.lasts("memory_short_ms"),
-			What: fmt.Sprintf("%s uses %.0f %% of what its data may take of %.0f MiB of memory. At 100 %% writes that need more are refused on all servers.", s.Name, used, limit/(1<<20)),
-			Do:   "Give all servers more memory (the limit of the container or unit, zkd.memoryLimit), delete data (zkcli du shows where it is), or limit who writes by quotas. Deletes and sets of shorter data are accepted always."}
-		switch {
-		case full:
-			f.Severity = Broken
-			f.What = s.Name + " refuses writes that need more memory, since a member can't hold a larger tree."
-		case short:
-			f.What = s.Name + " is short of memory: writes that need more are refused on all servers."
+		f := Finding{ID: "certificate", Severity: Danger, Servers: []string{s.Name},
+			What: fmt.Sprintf("A revocation list of %s for its %s port is out of date in %s.", s.Name, port, span(left)),
+			Do:   "Put a new list into the file: it is read again without a restart. Without a valid list, the certificates of its issuer are refused."}
+		if left <= 0 {
+			f.Severity, f.Since = Broken, -left
+			f.What = fmt.Sprintf("A revocation list of %s for its %s port is out of date: new connections with certificates of its issuer are refused.", s.Name, port)
 		}
 		l.add(f)
 	}
 }
 
-// broken finds servers that could not evaluate a request.
-func (l *look) broken() {
-	for _, s := range l.serving() {
-		if n, _ := s.After.number("requests_broken"); n > 0 {
-			l.add(Finding{ID: "broken-request", Severity: Danger, Servers: []string{s.Name},
-				What: fmt.Sprintf("%s could not evaluate %.0f requests, by a fault of zkd, and refused them with SystemError. The last one was %s.", s.Name, n, s.After.Metrics["broken_request"]),
-				Do:   "Nothing was done of them, and the service goes on. Report the line \"a request can't be evaluated\" of its log."})
+// reloads finds changed certificates that can't be used.
+func (l *look) reloads(s *Server) {
+	for _, port := range []string{"client", "quorum"} {
+		if reason := s.After.Metrics[port+"_certificate_reload_error"]; reason != "" {
+			l.add(Finding{ID: "certificate-reload", Severity: Danger, Servers: []string{s.Name},
+				What: fmt.Sprintf("The changed TLS files of %s for its %s port can't be used: %s.", s.Name, port, strings.TrimSuffix(reason, ".")),
+				Do:   "The server keeps using what it had, until that expires, and does not start with these files. Put right files in place, key and certificate together: they are read again without a restart."})
 		}
+	}
+}
+
+// securePorts finds ports with TLS that clients do not find in the list of members.
+func (l *look) securePorts(s *Server) {
+	if port := s.After.Metrics["secure_port_unlisted"]; port != "" {
+		l.add(Finding{ID: "secure-port", Severity: Notice, Servers: []string{s.Name},
+			What: fmt.Sprintf("%s takes clients with TLS at port %s, and its line in the list of members does not have that port.", s.Name, port),
+			Do:   "Clients and tools that find the members by that list do not find the port. Write it as the second one after the address: server.N=HOST:2888:3888;CLIENTPORT;SECUREPORT, in the files of all servers or by a reconfig."})
+	}
+}
+
+// memory finds servers near the limit of their memory.
+func (l *look) memory(s *Server) {
+	used, _ := s.After.number("memory_used_percent")
+	full, short := s.After.is("tree_full"), s.After.is("memory_short")
+	if used < muchMemory && !full {
+		return
+	}
+	limit, _ := s.After.number("memory_limit_bytes")
+	f := Finding{ID: "memory", Severity: Danger, Servers: []string{s.Name}, Since: s.After.lasts("memory_short_ms"),
+		What: fmt.Sprintf("%s uses %.0f %% of what its data may take of %.0f MiB of memory. At 100 %% writes that need more are refused on all servers.", s.Name, used, limit/(1<<20)),
+		Do:   "Give all servers more memory (the limit of the container or unit, zkd.memoryLimit), delete data (zkcli du shows where it is), or limit who writes by quotas. Deletes and sets of shorter data are accepted always."}
+	switch {
+	case full:
+		f.Severity = Broken
+		f.What = s.Name + " refuses writes that need more memory, since a member can't hold a larger tree."
+	case short:
+		f.What = s.Name + " is short of memory: writes that need more are refused on all servers."
+	}
+	l.add(f)
+}
+
+// broken finds servers that could not evaluate a request.
+func (l *look) broken(s *Server) {
+	if n, _ := s.After.number("requests_broken"); n > 0 {
+		l.add(Finding{ID: "broken-request", Severity: Danger, Servers: []string{s.Name},
+			What: fmt.Sprintf("%s could not evaluate %.0f requests, by a fault of zkd, and refused them with SystemError. The last one was %s.", s.Name, n, s.After.Metrics["broken_request"]),
+			Do:   "Nothing was done of them, and the service goes on. Report the line \"a request can't be evaluated\" of its log."})
 	}
 }
 
@@ -636,21 +619,19 @@ func (l *look) sessions() {
 	l.add(f)
 }
 
-func (l *look) files() {
-	for _, s := range l.serving() {
-		if text := s.After.Metrics["accept_error"]; text != "" {
-			l.add(Finding{ID: "open-files", Severity: Broken, Servers: []string{s.Name},
-				What: fmt.Sprintf("%s can't accept connections: %s.", s.Name, text),
-				Do:   "Raise the limit of the process (LimitNOFILE in the unit) or of the machine (fs.file-max), or end what has so many files open. Clients that are connected continue; the server tries again by itself."})
-			continue
-		}
-		open, _ := s.After.number("open_file_descriptor_count")
-		limit, _ := s.After.number("max_file_descriptor_count")
-		if limit > 0 && open > fewFiles*limit {
-			l.add(Finding{ID: "open-files", Severity: Danger, Servers: []string{s.Name},
-				What: fmt.Sprintf("%s has %d of the %d open files that it may have.", s.Name, int(open), int(limit)),
-				Do:   "Raise the limit (LimitNOFILE in the unit), or have fewer connections: each needs one."})
-		}
+func (l *look) files(s *Server) {
+	if text := s.After.Metrics["accept_error"]; text != "" {
+		l.add(Finding{ID: "open-files", Severity: Broken, Servers: []string{s.Name},
+			What: fmt.Sprintf("%s can't accept connections: %s.", s.Name, text),
+			Do:   "Raise the limit of the process (LimitNOFILE in the unit) or of the machine (fs.file-max), or end what has so many files open. Clients that are connected continue; the server tries again by itself."})
+		return
+	}
+	open, _ := s.After.number("open_file_descriptor_count")
+	limit, _ := s.After.number("max_file_descriptor_count")
+	if limit > 0 && open > fewFiles*limit {
+		l.add(Finding{ID: "open-files", Severity: Danger, Servers: []string{s.Name},
+			What: fmt.Sprintf("%s has %d of the %d open files that it may have.", s.Name, int(open), int(limit)),
+			Do:   "Raise the limit (LimitNOFILE in the unit), or have fewer connections: each needs one."})
 	}
 }
 
@@ -676,51 +657,47 @@ func (l *look) versions() {
 }
 
 // edges finds edges whose clients are not served as they should be.
-func (l *look) edges() {
-	for _, s := range l.serving() {
-		waiting, _ := s.After.number("edge_waiting")
-		plain, _ := s.After.number("edge_plain")
-		clients, _ := s.After.number("edge_clients")
-		most, isEdge := s.After.number("edge_clients_most")
-		if !isEdge {
-			continue
-		}
-		name := []string{s.Name}
-		if before, _ := s.Before.number("edge_waiting"); before > 0 && waiting > 0 {
-			l.add(Finding{ID: "edge", Severity: Broken, Servers: name,
-				What: fmt.Sprintf("%.0f clients of the edge %s wait for a server.", waiting, s.Name),
-				Do:   "zkd status " + s.Name + " has the last error. Ask the servers themselves, too: they may have no quorum."})
-		}
-		if clients+waiting >= most {
-			l.add(Finding{ID: "edge", Severity: Broken, Servers: name,
-				What: fmt.Sprintf("The edge %s has as many clients as it may have, %.0f, and refuses others.", s.Name, most),
-				Do:   "Raise edge.maxClients, or find out which program opens so many sessions: the word cons lists them."})
-		}
-		if away, _ := s.After.number("edge_away"); away > 0 {
-			age, _ := s.After.number("edge_stale_age_ms")
-			l.add(Finding{ID: "edge", Severity: Broken, Servers: name,
-				What: fmt.Sprintf("The edge %s reaches no server, and shows read-only sessions what it knew %.0f s ago.", s.Name, age/1000),
-				Do:   "zkd status " + s.Name + " has the last error, and says for how much longer. Ask the servers themselves, too: they may have no quorum."})
-		}
-		if plain > 0 {
-			l.add(Finding{ID: "edge", Severity: Notice, Servers: name,
-				What: fmt.Sprintf("%.0f clients of the edge %s lose their connection when it loses its own: their server offers no exactly-once sessions.", plain, s.Name),
-				Do:   "Run zkd on all servers, without local sessions. Until then there is nothing to do."})
-		}
+func (l *look) edges(s *Server) {
+	waiting, _ := s.After.number("edge_waiting")
+	plain, _ := s.After.number("edge_plain")
+	clients, _ := s.After.number("edge_clients")
+	most, isEdge := s.After.number("edge_clients_most")
+	if !isEdge {
+		return
+	}
+	name := []string{s.Name}
+	if before, _ := s.Before.number("edge_waiting"); before > 0 && waiting > 0 {
+		l.add(Finding{ID: "edge", Severity: Broken, Servers: name,
+			What: fmt.Sprintf("%.0f clients of the edge %s wait for a server.", waiting, s.Name),
+			Do:   "zkd status " + s.Name + " has the last error. Ask the servers themselves, too: they may have no quorum."})
+	}
+	if clients+waiting >= most {
+		l.add(Finding{ID: "edge", Severity: Broken, Servers: name,
+			What: fmt.Sprintf("The edge %s has as many clients as it may have, %.0f, and refuses others.", s.Name, most),
+			Do:   "Raise edge.maxClients, or find out which program opens so many sessions: the word cons lists them."})
+	}
+	if away, _ := s.After.number("edge_away"); away > 0 {
+		age, _ := s.After.number("edge_stale_age_ms")
+		l.add(Finding{ID: "edge", Severity: Broken, Servers: name,
+			What: fmt.Sprintf("The edge %s reaches no server, and shows read-only sessions what it knew %.0f s ago.", s.Name, age/1000),
+			Do:   "zkd status " + s.Name + " has the last error, and says for how much longer. Ask the servers themselves, too: they may have no quorum."})
+	}
+	if plain > 0 {
+		l.add(Finding{ID: "edge", Severity: Notice, Servers: name,
+			What: fmt.Sprintf("%.0f clients of the edge %s lose their connection when it loses its own: their server offers no exactly-once sessions.", plain, s.Name),
+			Do:   "Run zkd on all servers, without local sessions. Until then there is nothing to do."})
 	}
 }
 
-func (l *look) lists() {
-	for _, s := range l.serving() {
-		if text := s.After.Metrics["members_error"]; text != "" {
-			l.add(Finding{ID: "member-list", Severity: Danger, Servers: []string{s.Name},
-				What: fmt.Sprintf("%s can't follow the last change of the members: %s.", s.Name, text),
-				Do:   "Let the server's user write its configuration file and the directory of that file, or free the port; the server tries again by itself."})
-		} else if s.After.is("member_list_differs") {
-			l.add(Finding{ID: "member-list", Severity: Danger, Servers: []string{s.Name},
-				What: fmt.Sprintf("The configuration file of %s has the members %s; those of the ensemble are %s.", s.Name, s.After.Metrics["members_of_file"], s.After.Metrics["members"]),
-				Do:   "Give all servers the same server.N lines, or let zkcli member change them."})
-		}
+func (l *look) lists(s *Server) {
+	if text := s.After.Metrics["members_error"]; text != "" {
+		l.add(Finding{ID: "member-list", Severity: Danger, Servers: []string{s.Name},
+			What: fmt.Sprintf("%s can't follow the last change of the members: %s.", s.Name, text),
+			Do:   "Let the server's user write its configuration file and the directory of that file, or free the port; the server tries again by itself."})
+	} else if s.After.is("member_list_differs") {
+		l.add(Finding{ID: "member-list", Severity: Danger, Servers: []string{s.Name},
+			What: fmt.Sprintf("The configuration file of %s has the members %s; those of the ensemble are %s.", s.Name, s.After.Metrics["members_of_file"], s.After.Metrics["members"]),
+			Do:   "Give all servers the same server.N lines, or let zkcli member change them."})
 	}
 }
 
@@ -778,36 +755,32 @@ func (l *look) clients() {
 	}
 }
 
-func (l *look) watches() {
-	for _, s := range l.serving() {
-		n, _ := s.After.number("watch_count")
-		if n < manyWatches {
-			continue
-		}
-		l.add(Finding{ID: "many-watches", Severity: Notice, Servers: []string{s.Name},
-			What: fmt.Sprintf("%s keeps %.1f million watches.", s.Name, n/1e6),
-			Do:   "Each costs memory, and a change of a node with many of them has to tell all. The word wchs counts them, wchc says which session has which. One persistent recursive watch replaces many; a limit of watches per identity is possible."})
+func (l *look) watches(s *Server) {
+	n, _ := s.After.number("watch_count")
+	if n < manyWatches {
+		return
 	}
+	l.add(Finding{ID: "many-watches", Severity: Notice, Servers: []string{s.Name},
+		What: fmt.Sprintf("%s keeps %.1f million watches.", s.Name, n/1e6),
+		Do:   "Each costs memory, and a change of a node with many of them has to tell all. The word wchs counts them, wchc says which session has which. One persistent recursive watch replaces many; a limit of watches per identity is possible."})
 }
 
 // replies finds lists that are too long for clients.
-func (l *look) replies() {
-	for _, s := range l.serving() {
-		if _, ok := s.After.number("long_reply_ago_ms"); !ok || s.After.lasts("long_reply_ago_ms") > longReplyOld {
-			continue
-		}
-		long, _ := s.After.number("replies_long")
-		refused, _ := s.After.number("replies_refused")
-		f := Finding{ID: "long-list", Severity: Notice, Servers: []string{s.Name},
-			What: fmt.Sprintf("%s has sent %.0f replies that are longer than jute.maxbuffer, the last one %s ago: lists of very many children.", s.Name, long, span(s.After.lasts("long_reply_ago_ms"))),
-			Do:   "Java's clients end the connection at such a reply, connect again and ask again, unless they set a larger jute.maxbuffer. The log of the server names the nodes. Raise it in these clients, or have fewer children; zkcli and the Go client can list them in pages."}
-		if refused > 0 {
-			f.Severity = Danger
-			f.What = fmt.Sprintf("%s has refused %.0f replies that would have been longer than zkd.maxReply, and has sent %.0f that are longer than jute.maxbuffer; the last one was %s ago.", s.Name, refused, long, span(s.After.lasts("long_reply_ago_ms")))
-			f.Do = "A client whose list is refused can't work. The log of the server names the nodes. Remove zkd.maxReply, or raise it: it can change while the server runs. Or have fewer children."
-		}
-		l.add(f)
+func (l *look) replies(s *Server) {
+	if _, ok := s.After.number("long_reply_ago_ms"); !ok || s.After.lasts("long_reply_ago_ms") > longReplyOld {
+		return
 	}
+	long, _ := s.After.number("replies_long")
+	refused, _ := s.After.number("replies_refused")
+	f := Finding{ID: "long-list", Severity: Notice, Servers: []string{s.Name},
+		What: fmt.Sprintf("%s has sent %.0f replies that are longer than jute.maxbuffer, the last one %s ago: lists of very many children.", s.Name, long, span(s.After.lasts("long_reply_ago_ms"))),
+		Do:   "Java's clients end the connection at such a reply, connect again and ask again, unless they set a larger jute.maxbuffer. The log of the server names the nodes. Raise it in these clients, or have fewer children; zkcli and the Go client can list them in pages."}
+	if refused > 0 {
+		f.Severity = Danger
+		f.What = fmt.Sprintf("%s has refused %.0f replies that would have been longer than zkd.maxReply, and has sent %.0f that are longer than jute.maxbuffer; the last one was %s ago.", s.Name, refused, long, span(s.After.lasts("long_reply_ago_ms")))
+		f.Do = "A client whose list is refused can't work. The log of the server names the nodes. Remove zkd.maxReply, or raise it: it can change while the server runs. Or have fewer children."
+	}
+	l.add(f)
 }
 
 func (l *look) root() {
