@@ -43,10 +43,7 @@ func newImport() *cobra.Command {
 				return usageError{err}
 			}
 			report, err := m.Run(cmd.Context())
-			if report != nil {
-				err = errors.Join(out.write(cmd.OutOrStdout(), report), err)
-			}
-			return err
+			return out.report(cmd, report, err)
 		},
 	}
 	fl := cmd.Flags()
@@ -97,10 +94,7 @@ func newExport() *cobra.Command {
 				return usageError{err}
 			}
 			report, err := e.Run(cmd.Context())
-			if report != nil {
-				err = errors.Join(out.write(cmd.OutOrStdout(), report), err)
-			}
-			return err
+			return out.report(cmd, report, err)
 		},
 	}
 	fl := cmd.Flags()

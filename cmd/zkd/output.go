@@ -4,8 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/zkd-project/zkd/migrate/moving"
 )
 
 // outputFlag is the flag --output: whether a result is a text for people or JSON.
@@ -42,6 +46,41 @@ func (o *outputFlag) write(w io.Writer, result interface{ Text() string }) error
 	}
 	_, err := io.WriteString(w, result.Text())
 	return err
+}
+
+// report writes what a move of data has done, also if it has failed.
+func (o *outputFlag) report(cmd *cobra.Command, r *moving.Report, err error) error {
+	if r == nil {
+		return err
+	}
+	return errors.Join(o.write(cmd.OutOrStdout(), r), err)
+}
+
+// statusCommand returns a command that shows what is going on in directories.
+func statusCommand[S interface{ Text() string }](short, long string, read func(dir string) (S, error)) *cobra.Command {
+	var out outputFlag
+	cmd := &cobra.Command{
+		Use: "status DIR...", Short: short, Long: long,
+		Args: usageArgs(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, dirs []string) error {
+			var list []S
+			var texts []string
+			for _, dir := range dirs {
+				s, err := read(dir)
+				if err != nil {
+					return err
+				}
+				list, texts = append(list, s), append(texts, s.Text())
+			}
+			if out.json {
+				return writeJSON(cmd.OutOrStdout(), list)
+			}
+			_, err := io.WriteString(cmd.OutOrStdout(), strings.Join(texts, "\n"))
+			return err
+		},
+	}
+	out.add(cmd.Flags())
+	return cmd
 }
 
 func writeJSON(w io.Writer, v any) error {

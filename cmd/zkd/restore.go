@@ -41,10 +41,7 @@ func newRestore() *cobra.Command {
 				return usageError{err}
 			}
 			report, err := m.Run(cmd.Context())
-			if report != nil {
-				err = errors.Join(out.write(cmd.OutOrStdout(), report), err)
-			}
-			return err
+			return out.report(cmd, report, err)
 		},
 	}
 	fl := cmd.Flags()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -141,30 +140,7 @@ func standbySource(cfg *config.Config, of, authFile string, rate int64, log *zap
 }
 
 func newStandbyStatus() *cobra.Command {
-	var out outputFlag
-	cmd := &cobra.Command{
-		Use:   "status DIR...",
-		Short: "Show how far the standbys in these directories are",
-		Args:  usageArgs(cobra.MinimumNArgs(1)),
-		RunE: func(cmd *cobra.Command, dirs []string) error {
-			var list []*standby.Status
-			var texts []string
-			for _, dir := range dirs {
-				s, err := standby.ReadStatus(dir)
-				if err != nil {
-					return err
-				}
-				list, texts = append(list, s), append(texts, s.Text())
-			}
-			if out.json {
-				return writeJSON(cmd.OutOrStdout(), list)
-			}
-			_, err := io.WriteString(cmd.OutOrStdout(), strings.Join(texts, "\n"))
-			return err
-		},
-	}
-	out.add(cmd.Flags())
-	return cmd
+	return statusCommand("Show how far the standbys in these directories are", "", standby.ReadStatus)
 }
 
 func newPromote() *cobra.Command {

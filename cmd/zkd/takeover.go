@@ -3,11 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -154,35 +152,9 @@ func configureReaders(o *takeover.Options, file, listen string) error {
 }
 
 func newTakeoverStatus() *cobra.Command {
-	var out outputFlag
-	cmd := &cobra.Command{
-		Use:   "status DIR...",
-		Short: "Show how far the copies in these directories are",
-		Long: "Show how far the copies in these directories are. They can be taken over when each is synced, its lag\n" +
-			"is small, and no digest is wrong.",
-		Args: usageArgs(cobra.MinimumNArgs(1)),
-		RunE: func(cmd *cobra.Command, dirs []string) error {
-			var list []*takeover.Status
-			for _, dir := range dirs {
-				s, err := takeover.ReadStatus(dir)
-				if err != nil {
-					return err
-				}
-				list = append(list, s)
-			}
-			if out.json {
-				return writeJSON(cmd.OutOrStdout(), list)
-			}
-			var texts []string
-			for _, s := range list {
-				texts = append(texts, s.Text())
-			}
-			_, err := io.WriteString(cmd.OutOrStdout(), strings.Join(texts, "\n"))
-			return err
-		},
-	}
-	out.add(cmd.Flags())
-	return cmd
+	return statusCommand("Show how far the copies in these directories are",
+		"Show how far the copies in these directories are. They can be taken over when each is synced, its lag\n"+
+			"is small, and no digest is wrong.", takeover.ReadStatus)
 }
 
 // apacheDisks are the flags for the data of stopped servers of Apache's.
