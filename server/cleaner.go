@@ -95,11 +95,7 @@ const jumpPatience = time.Hour
 
 // wall returns the time of day, or what it would be if it had not been set ahead within the last hour.
 func (c *cleaner) wall() time.Time {
-	wall := c.clock.Wall()
-	if jump := c.clock.Jump(); jump.By > 0 && c.clock.Now()-jump.At < jumpPatience {
-		return wall.Add(-jump.By)
-	}
-	return wall
+	return c.clock.Wall().Add(-c.clock.Ahead(c.clock.Now() - jumpPatience))
 }
 
 // recountQuotas has the usage of quotas counted again that is not that of their subtrees. The leader does it.

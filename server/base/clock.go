@@ -1,6 +1,7 @@
 package base
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,8 +29,9 @@ type Clock struct {
 	slept atomic.Int64 // growth of SuspendedTotal since the start
 	jump  atomic.Pointer[Jump]
 
-	mu     sync.Mutex // guards before, and writes of lead and slept
+	mu     sync.Mutex // guards before and jumps, and writes of lead and slept
 	before time.Duration
+	jumps  []Jump // the last ones
 }
 
 // clockTolerance is how far the two clocks may drift unnoticed. They are not read at the
@@ -83,6 +85,9 @@ type Jump struct {
 // leastJump is the least change of the wall clock that counts as a jump. Time servers correct less without one.
 const leastJump = 500 * time.Millisecond
 
+// mostJumps is how many jumps are kept.
+const mostJumps = 64
+
 // Jump returns the last jump of the wall clock; a zero Count means that there was none. It is noticed by Now.
 func (c *Clock) Jump() Jump {
 	if j := c.jump.Load(); j != nil {
@@ -104,6 +109,21 @@ func (c *Clock) measureSuspension() {
 	by := time.Duration(lead - c.lead.Load() - (c.slept.Load() - asleep))
 	c.lead.Store(lead) // after slept: a reader that sees lead needs slept
 	if by.Abs() >= leastJump {
-		c.jump.Store(&Jump{Count: c.Jump().Count + 1, By: by, At: mono + time.Duration(c.slept.Load())})
+		j := Jump{Count: c.Jump().Count + 1, By: by, At: mono + time.Duration(c.slept.Load())}
+		c.jump.Store(&j)
+		c.jumps = append(c.jumps, j)
+		c.jumps = slices.Delete(c.jumps, 0, max(0, len(c.jumps)-mostJumps))
 	}
+}
+
+// Ahead returns how far the wall clock is ahead of what it would be without its jumps since a time, as Now.
+func (c *Clock) Ahead(since time.Duration) (ahead time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, j := range c.jumps {
+		if j.At > since {
+			ahead += j.By
+		}
+	}
+	return max(0, ahead)
 }

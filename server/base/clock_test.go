@@ -113,3 +113,34 @@ func TestClockOfTheSystem(t *testing.T) {
 		t.Errorf("the clock shows %v, and %v have passed", last, real)
 	}
 }
+
+// TestClockAhead sets the wall clock in several steps: how far it is ahead is their sum.
+func TestClockAhead(t *testing.T) {
+	const year = 365 * 24 * time.Hour
+	f := &fakeClocks{wall: time.Now()}
+	c := Clock{Read: func() (time.Duration, time.Time) { return f.mono, f.wall }, SuspendedTotal: func() time.Duration { return f.asleep }}
+	c.Begin()
+	c.start = f.wall
+	for i, step := range []struct{ set, want time.Duration }{
+		{0, 0}, {year, year}, {time.Second, year + time.Second}, {-time.Hour, year + time.Second - time.Hour}, {-year, 0}, {time.Hour, time.Second},
+	} {
+		f.pass(10 * time.Minute)
+		f.wall = f.wall.Add(step.set)
+		now := c.Now()
+		if got := c.Ahead(now - time.Hour); got != step.want {
+			t.Errorf("step %d: %v ahead, want %v", i, got, step.want)
+		}
+	}
+	f.pass(time.Hour)
+	if got := c.Ahead(c.Now() - time.Hour); got != 0 {
+		t.Errorf("after an hour: %v ahead", got)
+	}
+	for range 3 * mostJumps {
+		f.pass(time.Second)
+		f.wall = f.wall.Add(time.Second)
+		c.Now()
+	}
+	if got := c.Ahead(c.Now() - time.Hour); got != mostJumps*time.Second || len(c.jumps) != mostJumps {
+		t.Errorf("after many jumps: %v ahead, of %d", got, len(c.jumps))
+	}
+}
