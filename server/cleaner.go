@@ -83,19 +83,11 @@ func (c *cleaner) removeExpired() bool {
 func (c *cleaner) dueForRemoval(cursor *datatree.ExpiryCursor, due []evaluate.Removal) (_ []evaluate.Removal, more bool) {
 	c.state.RLock()
 	defer c.state.RUnlock()
-	more = c.state.Tree.Expirable(cursor, expireSlice, c.wall().UnixMilli(), c.live().ContainerMaxNeverUsed.Milliseconds(),
+	more = c.state.Tree.Expirable(cursor, expireSlice, c.clock.Cautious().UnixMilli(), c.live().ContainerMaxNeverUsed.Milliseconds(),
 		func(path string, n datatree.Node) {
 			due = append(due, evaluate.Removal{Path: path, Cversion: n.Cversion, Mtime: n.Mtime})
 		})
 	return due, more
-}
-
-// jumpPatience is for how long TTL nodes live on after the clock was set ahead, so that somebody can set it right.
-const jumpPatience = time.Hour
-
-// wall returns the time of day, or what it would be if it had not been set ahead within the last hour.
-func (c *cleaner) wall() time.Time {
-	return c.clock.Wall().Add(-c.clock.Ahead(c.clock.Now() - jumpPatience))
 }
 
 // recountQuotas has the usage of quotas counted again that is not that of their subtrees. The leader does it.

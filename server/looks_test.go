@@ -337,6 +337,36 @@ func TestHistoryHours(t *testing.T) {
 	}
 }
 
+// TestHistoryOutlivesAClock sets the clock of a server ahead by a year for half an hour: the past that it is to keep stays.
+func TestHistoryOutlivesAClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t, "snapCount=20", "zkd.historyHours=2", "zkd.historyKb=1000000")
+		c := s.looking(t)
+		c.create("/a", "")
+		minute := 0
+		work := func(minutes int) {
+			for range minutes {
+				c.set("/a", fmt.Sprintf("%d %01000d", minute, 0))
+				minute++
+				for range 6 {
+					time.Sleep(10 * time.Second)
+					c.get("/a") // so that its session lasts
+				}
+			}
+		}
+		work(4 * 60)
+		s.setClock(365 * 24 * time.Hour)
+		work(30)
+		s.setClock(-365 * 24 * time.Hour)
+		work(20)
+		p := c.wholeLook(jute.PastRequest{Path: "/a", Show: jute.ShowData, Time: -(110 * time.Minute).Milliseconds()})
+		if was, _, _ := strings.Cut(shownPast(&p), " "); was != "=180" && was != "=179" {
+			t.Errorf("an hour before the clock was set: %q", was)
+		}
+		s.noErrors(t)
+	})
+}
+
 // TestPastReaches looks how far back a server says that the past goes, from before its first write on.
 func TestPastReaches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -345,7 +345,7 @@ func newSnapshotter(s *Server, found *data.Recovered) *snapshotter {
 		log:       s.log,
 		metrics:   s.metrics,
 		now:       s.now,
-		wall:      s.clock.Wall,
+		wall:      s.clock.Cautious,
 		ident:     found.Identity,
 		state:     &s.state,
 		disk:      s.disk,

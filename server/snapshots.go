@@ -45,7 +45,7 @@ type snapshotter struct {
 	log       *zap.Logger
 	metrics   *monitor.Metrics
 	now       func() time.Duration
-	wall      func() time.Time
+	wall      func() time.Time // base.Clock.Cautious: what is purged does not come back
 	ident     datadirs.Identity
 	state     *state.State
 	disk      *disk

@@ -116,8 +116,15 @@ func (c *Clock) measureSuspension() {
 	}
 }
 
-// Ahead returns how far the wall clock is ahead of what it would be without its jumps since a time, as Now.
-func (c *Clock) Ahead(since time.Duration) (ahead time.Duration) {
+// patience is for how long what is deleted at a time stays after the wall clock was set ahead, so that somebody can set it right.
+const patience = time.Hour
+
+// Cautious returns the wall clock, or what it would show if it had not been set ahead within the last hour: it is for what is deleted at a time, and does
+// not come back.
+func (c *Clock) Cautious() time.Time { return c.Wall().Add(-c.ahead(c.Now() - patience)) }
+
+// ahead returns how far the wall clock is ahead of what it would be without its jumps since a time, as Now.
+func (c *Clock) ahead(since time.Duration) (ahead time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, j := range c.jumps {
