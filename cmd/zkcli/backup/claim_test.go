@@ -3,11 +3,15 @@ package backup
 import (
 	"context"
 	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/zkd-project/zkd/server/archive"
 )
@@ -121,6 +125,37 @@ func TestMarker(t *testing.T) {
 		check(fourth.acquire(t.Context(), report), nil)
 	})
 	check(third.acquire(t.Context(), report), errTaken)
+}
+
+// lossy is a way to a server on which the answer to the next write is lost.
+type lossy struct {
+	s3.HTTPClient
+	loses bool
+}
+
+func (l *lossy) Do(r *http.Request) (*http.Response, error) {
+	resp, err := l.HTTPClient.Do(r)
+	if l.loses && r.Method == http.MethodPut && err == nil {
+		l.loses = false
+		resp.Body.Close()
+		return nil, syscall.ECONNRESET
+	}
+	return resp, err
+}
+
+// TestAnswerToTheMarkerIsLost: a follower that writes the marker again, as it has got no answer, finds what it has written, and not another follower.
+func TestAnswerToTheMarkerIsLost(t *testing.T) {
+	to := bucket(t).(*objects)
+	way := &lossy{HTTPClient: to.client.Options().HTTPClient}
+	to.client = s3.New(to.client.Options(), func(o *s3.Options) { o.HTTPClient = way })
+	m := newMarker(to)
+	m.pause = func(context.Context, time.Duration) error { return errors.New("it waits") }
+	for _, write := range []func() error{func() error { return m.acquire(t.Context(), t.Logf) }, func() error { return m.renew(t.Context()) }} {
+		way.loses = true
+		if err := write(); err != nil || way.loses {
+			t.Error(err)
+		}
+	}
 }
 
 // TestMarkerOfAnother stops at an object that is no marker.

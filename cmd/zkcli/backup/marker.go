@@ -143,6 +143,9 @@ func (m *marker) write(ctx context.Context, etag string) error {
 	}
 	switch status := statusOf(err); {
 	case status == http.StatusPreconditionFailed, status == http.StatusConflict, status == http.StatusNotFound && etag != "":
+		if now, _, err := m.read(ctx); err == nil && now == m.claim { // by an attempt whose answer was lost
+			return nil
+		}
 		return errTaken
 	case status == http.StatusNotImplemented:
 		err = put(nil, nil)
