@@ -355,7 +355,10 @@ var focuses = map[string]func(*Config){
 		c.ThinkUs, c.SessionMs, c.DozePct, c.Faults = c.ElectionMs*20, c.ElectionMs, 10, [numFaults]uint64{}
 		often(c, FaultBlock)
 	},
-	"higher-epoch-ignored": staleReads,
+	"higher-epoch-ignored": func(c *Config) {
+		staleReads(c)
+		c.Voters, c.DropPct, c.NetUs = 5, 0, c.ElectionMs*60
+	},
 	"relative-ignored": func(c *Config) {
 		watchers(c)
 		c.Feeds, c.Views, c.MovePct = 0, 0, 10 // clients with open watches come back to another server
@@ -372,6 +375,7 @@ var focuses = map[string]func(*Config){
 		often(c, FaultBreak)
 	},
 	"touches-dropped":         dozers,
+	"served-alone":            func(c *Config) { dozers(c); c.Steps = 8000 },
 	"double-close":            func(c *Config) { c.ClosePct, c.Pipeline, c.Clients = 50, 16, 5 },
 	"first-come-first-served": loud,
 	"turns-of-servers":        loud,
