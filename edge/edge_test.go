@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"math"
 	"net"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -524,23 +523,21 @@ func TestGoesBeforeItsSession(t *testing.T) {
 	}
 	stays, goes := connect(), connect()
 	var begun *conn // the one that stays
-	for begun == nil {
-		runtime.Gosched()
+	until(t, "the client has not begun", func() bool {
 		e.mu.Lock()
+		defer e.mu.Unlock()
 		for c := range e.conns {
 			if c.begins.Load() && c.nc.RemoteAddr().String() == stays.LocalAddr().String() {
 				begun = c
 			}
 		}
-		e.mu.Unlock()
-	}
+		return begun != nil
+	})
 	b, mark = jute.BeginFrame(nil)
 	h, body := jute.RequestHeader{Xid: 1, Type: jute.OpExists}, jute.PathWatchRequest{Path: "/"}
 	stays.Write(jute.EndFrame(body.Append(h.Append(b)), mark))
 	goes.Close()
-	for e.left() > 1 {
-		runtime.Gosched()
-	}
+	until(t, "the one that goes stays", func() bool { return e.left() <= 1 })
 	p.Resume()
 	if _, err := frame(stays); err != nil {
 		t.Fatal(err)
@@ -588,9 +585,7 @@ func TestDescriptors(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer idle.Close()
-	for e.left() < 4 {
-		runtime.Gosched()
-	}
+	until(t, "there are not four", func() bool { return e.left() >= 4 })
 	if got := say(t, address, "ruok"); got != "" || e.left() != 4 {
 		t.Errorf("one too many is told %q, and there are %d", got, e.left())
 	}

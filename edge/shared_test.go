@@ -3,7 +3,6 @@ package edge
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +19,9 @@ func cached(paths ...string) func(*Options) {
 // until waits until something is so.
 func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !is(); runtime.Gosched() {
+	poll := time.NewTicker(time.Millisecond) // most conditions ask the edge, which takes longer than to wait
+	defer poll.Stop()
+	for end := time.Now().Add(patience); !is(); <-poll.C {
 		if time.Now().After(end) {
 			t.Fatal(what)
 		}
