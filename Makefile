@@ -95,13 +95,13 @@ RACE = ./client ./edge ./internal/mux ./internal/stdio ./server/feed ./client/ca
 # seeds. What it finds it finds by the order of events, not by their happening at once.
 RACE_ONE = ./server
 # They take long there, and what they are about is no race.
-RACE_SKIP = ^Test(EverySetting|PairsOfSettings|Volumes|LargestRequests|APIIsAsDescribed|ATurnOfTheLeaderIsShort|NothingAcknowledgedIsLost|ReconfigCutApart|NoisyNeighbour.*|StormsLeaveNothingBehind|LongWritesAlone|TheEndOfALargeSessionHoldsNothingForLong|ExactlyOnceBounds|LostSnapshotsAreRepaired|Pages|FullDisk|LogFillsTheDisk|SynchronizedOnAFullDisk|NoRoomAtAll|BurstsOverSlowLinks|SnapshotWithoutMemoryForTwoTrees|MemoryOfOneMember|EveryRequestIsLinear|SnapshotToALateServer)$$
+RACE_SKIP = ^Test(HistoryHours|QuotasAreCountedAgain|FewQuotasAreCountedAtATime|JoinerIsServedToTheEnd|ARenegotiatedTimeoutOutlivesTheLeader|ARackExpires|GrowInAnyOrderUnderPartitions|MultiReadIsBounded|NewServersFoundNothing|DifferentFilesFoundNothing|EverySetting|PairsOfSettings|Volumes|LargestRequests|APIIsAsDescribed|ATurnOfTheLeaderIsShort|NothingAcknowledgedIsLost|ReconfigCutApart|NoisyNeighbour.*|StormsLeaveNothingBehind|LongWritesAlone|TheEndOfALargeSessionHoldsNothingForLong|ExactlyOnceBounds|LostSnapshotsAreRepaired|Pages|FullDisk|LogFillsTheDisk|SynchronizedOnAFullDisk|NoRoomAtAll|BurstsOverSlowLinks|SnapshotWithoutMemoryForTwoTrees|MemoryOfOneMember|EveryRequestIsLinear|SnapshotToALateServer)$$
 # They break the connection at each of their requests: of these one in four is enough here, not
 # the same as in make test, and of the recipes those in which most happens at once. The log is
 # compared with its model for fewer steps.
 RACE_SHORT = ./recipes/election ./recipes/lock ./recipes/queue ./server/wal
-# These of the others have one goroutine alone, and take long.
-RACE_ALONE = ^Test(Crash|EveryInterleavingOfThree|EveryPartOfTheRuleIsNeeded|ByteDamage|SetAside(Crash|ByteDamage|Random)|Memory|Twin|HistoryTwin)$$
+# These of the others have one goroutine alone, or are about large numbers, and take long.
+RACE_ALONE = ^Test(ManyWatchesAreSetAgain|Suite(ManyWatches|LargeListing)|Crash|EveryInterleavingOfThree|EveryPartOfTheRuleIsNeeded|ByteDamage|SetAside(Crash|ByteDamage|Random)|Memory|Twin|HistoryTwin)$$
 race: ## tests under the race detector, of the packages with goroutines (or PKG=); needs a C compiler
 	$(if $(findstring command,$(origin PKG)),CGO_ENABLED=1 $(GO) test $(LIMIT) -race $(PKG),$(MAKE) race-build && $(MAKE) -j 2 race-one race-others)
 
