@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	// writeTimeout is the time in which the reader of a page has to take what is written at once.
+	// writeTimeout is the time in which the reader of a page has to take a piece of it, of up to writePiece bytes.
 	writeTimeout = 30 * time.Second
+	writePiece   = 64 << 10
 	// headerTimeout is the time in which the head of a request has to come.
 	headerTimeout = 10 * time.Second
 	// bodyTimeout is the time in which the body of a request has to come after its head. No page needs
@@ -77,12 +78,17 @@ func (c *boundedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write writes p, or fails if it is not taken in time.
-func (c *boundedConn) Write(p []byte) (int, error) {
-	if err := c.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
-		return 0, err
+// Write writes p, or fails if a piece of it is not taken in time. A large entry of the log may be long under way.
+func (c *boundedConn) Write(p []byte) (n int, err error) {
+	for more := true; more && err == nil; more = n < len(p) {
+		if err := c.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+			return n, err
+		}
+		var k int
+		k, err = c.Conn.Write(p[n:min(n+writePiece, len(p))])
+		n += k
 	}
-	return c.Conn.Write(p)
+	return n, err
 }
 
 // Close closes the connection, and makes room for another.

@@ -347,3 +347,26 @@ func TestBodiesInTime(t *testing.T) {
 		s.Close()
 	})
 }
+
+// TestSlowReaderOfAPage writes a megabyte to a reader that takes a piece every 20 seconds, and to one that takes only the first.
+func TestSlowReaderOfAPage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for reads, want := range map[int]int{16: 16 * writePiece, 1: writePiece} {
+			near, far := net.Pipe()
+			var reader sync.WaitGroup
+			reader.Go(func() {
+				for range reads {
+					time.Sleep(20 * time.Second)
+					io.ReadFull(far, make([]byte, writePiece))
+				}
+			})
+			c := boundedConn{Conn: near}
+			n, err := c.Write(make([]byte, 16*writePiece))
+			if n != want || (err == nil) != (reads == 16) || err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("with %d reads: %d bytes, %v", reads, n, err)
+			}
+			reader.Wait()
+			near.Close()
+		}
+	})
+}
