@@ -2,6 +2,7 @@ package main
 
 import (
 	"crypto/tls"
+	"io"
 	"net"
 	"net/http"
 	"time"
@@ -17,9 +18,10 @@ const (
 	writePiece   = 64 << 10
 	// headerTimeout is the time in which the head of a request has to come.
 	headerTimeout = 10 * time.Second
-	// bodyTimeout is the time in which the body of a request has to come after its head. No page needs
-	// a large one.
+	// bodyTimeout is the time in which the body of a request has to come after its head. A large one, of the HTTP API, has
+	// a second more for each bodyRate bytes that have come.
 	bodyTimeout = 10 * time.Second
+	bodyRate    = 8 << 10
 )
 
 // boundedListener limits the connections of an HTTP server, which take descriptors that the
@@ -125,9 +127,31 @@ func boundedBelow(nc net.Conn) *boundedConn {
 func hurried(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 {
-			// Without support for deadlines, there is no connection that could be held.
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
+			b := &hurriedBody{ReadCloser: r.Body, until: http.NewResponseController(w).SetReadDeadline, end: time.Now().Add(bodyTimeout)}
+			b.came(0, nil)
+			r.Body = b
 		}
 		h.ServeHTTP(w, r)
 	})
+}
+
+// hurriedBody is the body of a request, which has to come in time.
+type hurriedBody struct {
+	io.ReadCloser
+	until func(time.Time) error
+	end   time.Time
+}
+
+func (b *hurriedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.came(n, err)
+	return n, err
+}
+
+// came gives the rest of the body its time. When all has come, the request may last.
+func (b *hurriedBody) came(n int, err error) {
+	if b.end = b.end.Add(time.Duration(n) * time.Second / bodyRate); err == io.EOF {
+		b.end = time.Time{}
+	}
+	_ = b.until(b.end) // without support for deadlines, there is no connection that could be held
 }

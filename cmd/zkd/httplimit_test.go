@@ -296,13 +296,15 @@ func TestSilentConnectionsGiveWay(t *testing.T) {
 	}
 }
 
-// TestBodiesInTime sends the body of a request byte by byte: the connection ends. A page without a body may
-// last.
+// TestBodiesInTime sends the body of a request byte by byte: the connection ends. One that comes with 20 KB a second may be large, and a page may
+// last when its body has come.
 func TestBodiesInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		from := make(pipes, 1)
 		pages := http.NewServeMux()
-		pages.HandleFunc("GET /last", func(w http.ResponseWriter, r *http.Request) {
+		pages.HandleFunc("/last", func(w http.ResponseWriter, r *http.Request) {
+			n, _ := io.Copy(io.Discard, r.Body)
+			fmt.Fprintf(w, "%d bytes, ", n)
 			select {
 			case <-r.Context().Done():
 			case <-time.After(time.Hour):
@@ -337,10 +339,18 @@ func TestBodiesInTime(t *testing.T) {
 			}
 			nc.Close()
 		}
-		nc := from.dial("10.0.0.1:1")
-		io.WriteString(nc, "GET /last HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
-		if text, err := io.ReadAll(nc); err != nil || !strings.HasSuffix(string(text), "an hour") {
-			t.Errorf("a page that lasts: %q, %v", text, err)
+		for _, bytes := range []int{0, 1, 10 << 20} {
+			nc := from.dial("10.0.0.1:1")
+			go func() {
+				fmt.Fprintf(nc, "POST /last HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: %d\r\n\r\n", bytes)
+				for left := bytes; left > 0; left -= min(left, 20<<10) {
+					time.Sleep(time.Second)
+					nc.Write(make([]byte, min(left, 20<<10)))
+				}
+			}()
+			if text, err := io.ReadAll(nc); err != nil || !strings.HasSuffix(string(text), fmt.Sprint(bytes, " bytes, an hour")) {
+				t.Errorf("a page that lasts, after a body of %d bytes: %q, %v", bytes, text, err)
+			}
 		}
 		close(from)
 		<-served
