@@ -53,7 +53,7 @@ QUICK = $(GO) test -short $(LIMIT) $(AT_ONCE)
 # Vet is part of lint, and nobody reads the tests' debug information and symbols, a seventh of the
 # compiler's time and a quarter of the linker's. With the same flags here and there, and without C, each
 # package is compiled once.
-lint test mutate race-build race-one race-others: export GOFLAGS := $(strip $(GOFLAGS) -vet=off -gcflags=all=-dwarf=false -ldflags=-s)
+lint test mutate race-build race-one race-others sim mutants: export GOFLAGS := $(strip $(GOFLAGS) -vet=off -gcflags=all=-dwarf=false -ldflags=-s)
 lint test mutate: export CGO_ENABLED := 0
 PROCESSES = ./test/crash ./test/cluster
 test: ## the tests, in short runs; all that PKG=./server/wal has

@@ -76,6 +76,7 @@ var (
 // TestContend has Curator's, Apache's and kazoo's recipes and ours contend for the same
 // locks, elections, barriers, queues and counters.
 func TestContend(t *testing.T) {
+	t.Parallel()
 	needKazoo(t)
 	curator := contendProgram(t)
 	addr := start(t, target(t), config{}).addr

@@ -20,6 +20,7 @@ const programDeadline = 3 * time.Minute
 
 // TestJava runs java/client, which uses Apache's own Java client, on the target.
 func TestJava(t *testing.T) {
+	t.Parallel()
 	run := javaClient(t)
 	run(t, start(t, target(t), config{}).addr)
 }
@@ -33,6 +34,7 @@ func javaClient(t *testing.T) func(t *testing.T, args ...string) {
 
 // TestCurator runs java/curator, which uses Curator's recipes, on the target.
 func TestCurator(t *testing.T) {
+	t.Parallel()
 	run := curatorPrograms(t, "CuratorProgram")
 	run(t, start(t, target(t), config{}).addr)
 }

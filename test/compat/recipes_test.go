@@ -23,6 +23,7 @@ func TestRecipes(t *testing.T) {
 // TestEnsembleRecipes runs the recipes' storms with an ensemble whose leader is killed and
 // started again, process and all, meanwhile. With -full Apache's gets the same.
 func TestEnsembleRecipes(t *testing.T) {
+	t.Parallel()
 	targets := []kind{target(t)}
 	if *fullFlag {
 		targets = kinds(t)

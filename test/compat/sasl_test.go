@@ -319,6 +319,7 @@ for login in sys.argv[2:]:
 // TestSASLClients logs in with kazoo and zkCli.sh, with a good and a wrong password and
 // without a login. They must print the same with Apache's server and the target.
 func TestSASLClients(t *testing.T) {
+	t.Parallel()
 	needZkCli(t)
 	require(t, need{python, "python3"}, need{"/usr/lib/python3/dist-packages/puresasl", "python3-pure-sasl"})
 	// kazoo's thread dies of the code with which required logins are refused.

@@ -19,6 +19,7 @@ import (
 // codes of single commands. What is on stderr is for people and need not be equal,
 // but for what scripts look for: see errorsOf.
 func TestZkcliBesideZkCli(t *testing.T) {
+	t.Parallel()
 	needZkCli(t)
 	script, err := os.ReadFile("testdata/zkcli.txt")
 	if err != nil {
