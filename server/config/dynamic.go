@@ -145,7 +145,7 @@ type settingLine struct {
 }
 
 func settingLines(text []byte) (lines []settingLine) {
-	l := newLoader(nil)
+	l := loader{dir: unbound()}
 	s := lineScanner{rest: text}
 	for {
 		logical, _, ok := s.logical()
