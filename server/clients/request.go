@@ -27,7 +27,7 @@ func (c *conn) handle(frame []byte) error {
 	req := &c.current
 	*req = line.Request{Op: h.Type, Xid: h.Xid, Auth: c.identity.ids(), Body: d.Rest(), Received: c.batchAt}
 	if err := c.line.Accept(req); err != nil {
-		return hangUp(err)
+		return err
 	}
 	switch req.Op {
 	case jute.OpAuth:
@@ -46,7 +46,7 @@ func (c *conn) handle(frame []byte) error {
 	if c.limits.refuses(req) && replica.Ordered(req.Op) { // reads are audited where they are served
 		c.line.waitFor(c.shared.audit.Load().refused(c.author(req.Auth), req, req.Refusal))
 	}
-	if req.Op == jute.OpPast && req.Refusal == 0 {
+	if req.Op == jute.OpPast && req.Refusal == 0 && !c.line.Lacks(req.Op) {
 		return c.shared.looks.serve(c, req)
 	}
 	switch way := c.line.WayOf(req, c.shared.live.Load().LinearizableReads); {
@@ -76,14 +76,6 @@ func (s *shared) refusesWatches(req *line.Request) (ends bool) {
 		s.metrics.WatchesRefused.Add(1)
 	}
 	return false
-}
-
-// hangUp translates an error of the line.
-func hangUp(err error) error {
-	if err == line.ErrHangUp {
-		return errHangUp
-	}
-	return err
 }
 
 // refuse answers a request that this server refuses by itself.

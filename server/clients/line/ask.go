@@ -1,7 +1,6 @@
 package line
 
 import (
-	"errors"
 	"time"
 
 	"github.com/zkd-project/zkd/internal/exact"
@@ -21,9 +20,6 @@ const (
 	Reject            // nothing is changed here without a leader: see jute.ErrNotReadOnly
 )
 
-// ErrHangUp ends a connection that is complete: its last bytes are in the buffer.
-var ErrHangUp = errors.New("connection is done")
-
 // Arrived records that the client was heard of, before the requests that have come together are handled, and
 // whether they may be answered without the leader: answersUntil says when that ends, in ms. last is what
 // Session.Arriving has returned. The reader calls it, without the lock.
@@ -41,22 +37,18 @@ func (l *Line) Accept(req *Request) error {
 			return err
 		}
 	}
-	if req.Op.Feature()&^l.granted != 0 {
-		l.host.Lock()
-		l.ReplyCode(req.Xid, -1, jute.ErrUnimplemented)
-		l.Outbox.End(true)
-		l.host.Unlock()
-		return ErrHangUp
-	}
 	return nil
 }
+
+// Lacks reports whether an operation is of an extension that the connection has not got. Such a request is unknown.
+func (l *Line) Lacks(op jute.OpCode) bool { return op.Feature()&^l.granted != 0 }
 
 // WayOf returns what happens with a request. linearizable: reads need the leader's confirmation.
 // The reader calls it, without the lock.
 func (l *Line) WayOf(req *Request, linearizable bool) Way {
 	ordered := replica.Ordered(req.Op)
 	switch {
-	case req.Refusal != 0, req.Op == jute.OpCloseSession && l.Session.Local():
+	case req.Refusal != 0, l.Lacks(req.Op), req.Op == jute.OpCloseSession && l.Session.Local():
 		return Serve
 	case l.readOnly && ordered:
 		return Reject

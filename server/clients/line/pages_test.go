@@ -27,7 +27,7 @@ import (
 //	server [local] [old]     a server, with local sessions, or with a history that has no owners of sessions
 //	service S                the present service; without a number there is none
 //	open N [ID] [seen=Z] [confirmed=C] [timeout=MS] [holder=H] [silent]  line N opens a session, or resumes session ID
-//	asks N OP [PATH]         its client sends a request: create, ephemeral, set, get, watch, reconfig, close, ping, or malformed OP
+//	asks N OP [PATH]         its client sends a request: create, ephemeral, set, get, watch, page, reconfig, close, ping, or malformed OP
 //	arrives N                the client of line N is heard of, and the clock is not read yet
 //	order [MEMBERS]          the oldest submission becomes a transaction, which is applied; MEMBERS is that of a reconfig
 //	refuse CODE              it is refused
@@ -409,6 +409,8 @@ func (p *page) ask(l *pageLine, what, path string) {
 		for req.Op = 1; req.Op < 200 && req.Op.String() != path; req.Op++ {
 		}
 		req.Body = []byte{0}
+	case "page": // of an extension that lines do not have here
+		req.Op, req.Body = jute.OpChildrenPage, (&jute.ChildrenPageRequest{Path: path}).Append(nil)
 	case "reconfig":
 		req.Op = jute.OpReconfig
 	case "close":
@@ -425,7 +427,9 @@ func (p *page) ask(l *pageLine, what, path string) {
 	}
 	if l.WayOf(&req, false) != Submit {
 		if l.Waiting.Len() == 0 || !l.Queue(req) {
-			l.Serve(&req, p.now, new(Read))
+			if !l.Serve(&req, p.now, new(Read)) {
+				l.Outbox.End(true)
+			}
 		}
 		return
 	}

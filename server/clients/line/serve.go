@@ -30,7 +30,10 @@ func (l *Line) Serve(req *Request, now time.Duration, out *Read) (keep bool) {
 // dispatch serves the request: it appends the reply, or returns the error to be sent as
 // the reply. Ops that a client can't send are unknown.
 func (r *read) dispatch() (known bool, err error) {
-	if r.req.Refusal != 0 {
+	switch {
+	case r.l.Lacks(r.req.Op):
+		return false, nil
+	case r.req.Refusal != 0:
 		return true, r.req.Refusal
 	}
 	switch r.req.Op {
