@@ -126,32 +126,7 @@ func (r *Requests) Forget(ctx context.Context, id string) error {
 // deleted, the error is that of the first; the next Prune tries again. The error wraps
 // recipes.ErrLayout if a child is not a marker; then nothing is deleted.
 func (r *Requests) Prune(ctx context.Context, age time.Duration) (removed int, err error) {
-	// The Mtime of this change is the leader's current time.
-	now, err := r.c.Set(ctx, r.path, nil, client.AnyVersion)
-	if errors.Is(err, client.ErrNoNode) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, line.Settled(err, nil)
-	}
-	old, err := r.before(ctx, now.Mtime-age.Milliseconds())
-	if err != nil {
-		return 0, err
-	}
-	var deletes []*client.Future[client.None]
-	for _, marker := range old {
-		deletes = append(deletes, r.c.Async().Delete(marker, client.AnyVersion))
-	}
-	var first error
-	for _, f := range deletes {
-		switch _, err := f.Wait(ctx); {
-		case err == nil:
-			removed++
-		case !errors.Is(err, client.ErrNoNode) && first == nil:
-			first = err
-		}
-	}
-	return removed, first
+	return line.Sweep(ctx, r.c, r.path, age, client.AnyVersion, r.before)
 }
 
 // before returns the markers that are not newer than time, in milliseconds since 1970.

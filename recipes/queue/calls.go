@@ -30,6 +30,23 @@ func (p permit) get(ctx context.Context) error {
 
 func (p permit) put() { p <- struct{}{} }
 
+// await pops up to n items as soon as there are some. Only one of the calls that wait looks at a time.
+func (p permit) await(ctx context.Context, n int, pop func(context.Context, int) ([]*entry, error), pause func(context.Context) error) ([]*entry, error) {
+	if err := p.get(ctx); err != nil {
+		return nil, err
+	}
+	defer p.put()
+	for {
+		entries, err := pop(ctx, n)
+		if err == nil && len(entries) == 0 {
+			err = pause(ctx)
+		}
+		if err != nil || len(entries) > 0 {
+			return entries, err
+		}
+	}
+}
+
 // lifetime counts the calls of a queue, and ends them when it is closed.
 type lifetime struct {
 	ctx    context.Context // ends when it is closed

@@ -123,19 +123,7 @@ func (l *live) find(ctx context.Context, n int, wait bool) ([]*entry, error) {
 	if !wait {
 		return l.pop(ctx, n)
 	}
-	if err := l.waiting.get(ctx); err != nil {
-		return nil, err
-	}
-	defer l.waiting.put()
-	for {
-		entries, err := l.pop(ctx, n)
-		if err != nil || len(entries) > 0 {
-			return entries, err
-		}
-		if err := l.pause(ctx); err != nil {
-			return nil, err
-		}
-	}
+	return l.waiting.await(ctx, n, l.pop, l.pause)
 }
 
 // pop returns up to n items that may be taken now.

@@ -125,19 +125,7 @@ func (l *listed) find(ctx context.Context, n int, wait bool) ([]*entry, error) {
 	if e := l.popStock(n); len(e) > 0 {
 		return e, nil
 	}
-	if err := l.waiting.get(ctx); err != nil {
-		return nil, err
-	}
-	defer l.waiting.put()
-	for {
-		entries, err := l.pop(ctx, n)
-		if err != nil || len(entries) > 0 {
-			return entries, err
-		}
-		if err := l.watchEmpty(ctx); err != nil {
-			return nil, err
-		}
-	}
+	return l.waiting.await(ctx, n, l.pop, l.watchEmpty)
 }
 
 func (l *listed) popStock(n int) []*entry { return l.stock.pop(n, math.MaxInt64, l.o.Unordered) }

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -49,32 +48,7 @@ func (q *TwoPhase) Sweep(ctx context.Context, age time.Duration) (removed int, e
 		return 0, err
 	}
 	defer end()
-	// The Stat has the time of the leader.
-	now, err := q.c.Set(ctx, q.dir, nil, client.AnyVersion)
-	if errors.Is(err, client.ErrNoNode) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, line.Settled(err, nil)
-	}
-	drafts, err := q.drafts(ctx, now.Mtime-age.Milliseconds())
-	if err != nil {
-		return 0, err
-	}
-	var deletes []*client.Future[client.None]
-	for _, path := range drafts {
-		deletes = append(deletes, q.c.Async().Delete(path, 0)) // not 1, which has the flag
-	}
-	for _, f := range deletes {
-		switch _, failure := f.Wait(ctx); {
-		case failure == nil:
-			removed++
-		case errors.Is(failure, client.ErrNoNode), errors.Is(failure, client.ErrBadVersion): // consumable or taken
-		case err == nil:
-			err = failure
-		}
-	}
-	return removed, err
+	return line.Sweep(ctx, q.c, q.dir, age, 0, q.drafts) // not 1, which has the flag: it can be taken
 }
 
 // drafts returns the paths of drafts that were made before a time in milliseconds.

@@ -62,24 +62,6 @@ func (f *Feed[T]) look() (News[T], int, <-chan struct{}) {
 	return f.now, f.count, f.changed
 }
 
-// Wait waits until there is a value. If ctx or the feed ends before, it returns why.
-func (f *Feed[T]) Wait(ctx context.Context) error {
-	for {
-		now, _, changed := f.look()
-		switch {
-		case now.Valid:
-			return nil
-		case now.Over:
-			return now.Err
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
 // Follow returns the value, and again after each change, but skips values that have been
 // replaced already. An error of Report comes with the value that stays, and more follows.
 // The error of End, or the cause of ctx, is the last.

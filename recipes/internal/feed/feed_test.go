@@ -1,7 +1,6 @@
 package feed_test
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -39,33 +38,6 @@ func TestFollow(t *testing.T) {
 		}
 		if now := f.Now(); !now.Over || now.Value != 3 || now.Err != end {
 			t.Errorf("in the end there is %+v", now)
-		}
-	})
-}
-
-func TestWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cause := errors.New("enough")
-		var f feed.Feed[int]
-		ctx, cancel := context.WithCancelCause(t.Context())
-		waits := make(chan error, 2)
-		go func() { waits <- f.Wait(ctx) }()
-		synctest.Wait()
-		f.Report(errors.New("nothing good yet"))
-		synctest.Wait()
-		cancel(cause)
-		if err := <-waits; !errors.Is(err, cause) {
-			t.Errorf("wait = %v, want why its context has ended", err)
-		}
-		go func() { waits <- f.Wait(t.Context()) }()
-		synctest.Wait()
-		f.Put(1)
-		if err := <-waits; err != nil {
-			t.Errorf("wait = %v", err)
-		}
-		f.End(cause)
-		if err := f.Wait(t.Context()); err != nil {
-			t.Errorf("wait for what is there = %v", err)
 		}
 	})
 }
