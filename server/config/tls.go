@@ -218,40 +218,43 @@ func (l *loader) storeType(key, kind string) {
 
 // keyStore checks the file with the private key and the certificate.
 func (l *loader) keyStore(s *secure.Settings, prefix, need string) {
-	key := prefix + "keyStore"
-	p, ok := l.store(key, s.Key.File, need)
-	if !ok {
-		return
-	}
-	_, skipped, err := s.Key.ReadKeys(l.read)
-	if err != nil {
-		l.storeError(p, key, err)
-		return
-	}
-	l.skipped(p, skipped)
-	l.unneededPassword(key, s.Key, "is not needed: the private key is not encrypted", func(s keystore.Store) error {
-		_, _, err := s.ReadKeys(l.read)
-		return err
+	l.checkStore(prefix+"keyStore", s.Key, need, "the private key is not encrypted", func(s keystore.Store) ([]error, error) {
+		_, skipped, err := s.ReadKeys(l.read)
+		return skipped, err
 	})
 }
 
 // trustStore checks the file with the authorities' certificates.
 func (l *loader) trustStore(s *secure.Settings, prefix, need string) {
-	key := prefix + "trustStore"
-	p, ok := l.store(key, s.Trust.File, need)
+	l.checkStore(prefix+"trustStore", s.Trust, need, "PEM certificates have no password", func(s keystore.Store) ([]error, error) {
+		_, skipped, err := s.ReadTrust(l.read)
+		return skipped, err
+	})
+}
+
+// checkStore checks that a file can be read, and warns of a password of a PEM file that can be read without, with the reason.
+func (l *loader) checkStore(key string, s keystore.Store, need, unlocked string, read func(keystore.Store) (skipped []error, err error)) {
+	p, ok := l.store(key, s.File, need)
 	if !ok {
 		return
 	}
-	_, skipped, err := s.Trust.ReadTrust(l.read)
+	skipped, err := read(s)
 	if err != nil {
 		l.storeError(p, key, err)
 		return
 	}
 	l.skipped(p, skipped)
-	l.unneededPassword(key, s.Trust, "is not needed: PEM certificates have no password", func(s keystore.Store) error {
-		_, _, err := s.ReadTrust(l.read)
-		return err
-	})
+	if !s.Password.IsSet() && s.PasswordFile == "" {
+		return
+	}
+	s.Password, s.PasswordFile = secret.Text{}, ""
+	text, err := l.read(s.File)
+	if err != nil || !bytes.Contains(text, []byte("-----BEGIN ")) {
+		return
+	}
+	if _, err := read(s); err == nil {
+		l.warn(l.firstSet(key+".password", key+".passwordPath"), "is not needed: %s", unlocked)
+	}
 }
 
 // skipped warns of what is in a file and can't be used.
@@ -279,17 +282,6 @@ func (l *loader) storeError(p property, key string, err error) {
 		return
 	}
 	l.fail(p, "%v", err)
-}
-
-// unneededPassword warns of the password of a PEM file that can be read without.
-func (l *loader) unneededPassword(key string, s keystore.Store, warning string, read func(keystore.Store) error) {
-	if !s.Password.IsSet() && s.PasswordFile == "" {
-		return
-	}
-	s.Password, s.PasswordFile = secret.Text{}, ""
-	if text, err := l.read(s.File); err == nil && bytes.Contains(text, []byte("-----BEGIN ")) && read(s) == nil {
-		l.warn(l.firstSet(key+".password", key+".passwordPath"), "%s", warning)
-	}
 }
 
 // firstSet returns the property of the first of the keys that is set.
