@@ -42,7 +42,7 @@ func ParseServers(s string) (servers []string, root string, err error) {
 			}
 		}
 	}
-	for _, part := range strings.Split(list, ",") {
+	for part := range strings.SplitSeq(list, ",") {
 		part = strings.TrimSpace(part)
 		if part == "" {
 			continue

@@ -544,7 +544,6 @@ func (e *Edge) Take(p *Predecessor) {
 	<-tried
 }
 
-// takeClient takes one client.
 func (e *Edge) takeClient(p *Predecessor, body []byte, f *os.File) error {
 	nc, err := net.FileConn(f)
 	f.Close()

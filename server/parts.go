@@ -340,7 +340,6 @@ func newApplier(s *Server) *applier {
 
 func newSnapshotter(s *Server, found *data.Recovered) *snapshotter {
 	sn := &snapshotter{
-		cfg:       s.cfg,
 		live:      s.settings.Live,
 		log:       s.log,
 		metrics:   s.metrics,

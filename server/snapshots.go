@@ -40,7 +40,6 @@ const (
 // supersede. The applier freezes the tree; the snapshotter's goroutine walks the frozen
 // view.
 type snapshotter struct {
-	cfg       *config.Config
 	live      func() *config.Config
 	log       *zap.Logger
 	metrics   *monitor.Metrics

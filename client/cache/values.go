@@ -107,7 +107,6 @@ func (v Values[T]) change(e *Event, root bool) (_ Change[T], err error, any bool
 	return c, err, true
 }
 
-// of returns the value of a node.
 func (v Values[T]) of(n Node) (typed.Value[T], error) {
 	t, err := v.codec.Decode(n.Data)
 	if err != nil && len(n.Data) == 0 {

@@ -181,7 +181,7 @@ func connection(line string) (*ServerClient, error) {
 		return nil, fmt.Errorf("%w: %q", errNoMatch, line)
 	}
 	values := make(map[string]string)
-	for _, pair := range strings.Split(strings.TrimSuffix(list, ")"), ",") {
+	for pair := range strings.SplitSeq(strings.TrimSuffix(list, ")"), ",") {
 		key, value, _ := strings.Cut(pair, "=")
 		values[key] = value
 	}

@@ -49,7 +49,6 @@ func Former(ctx context.Context, c *client.Client, path string, o FormerOptions)
 	}
 }
 
-// below returns the path of a name below a path.
 func below(path, name string) string {
 	if name == "" {
 		return path

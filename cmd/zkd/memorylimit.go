@@ -132,7 +132,6 @@ func chosenLimit(configured int64, env string, current int64, read func(name str
 	return machineLimit(read)
 }
 
-// machineLimit returns the memory of the machine.
 func machineLimit(read func(name string) (string, error)) memoryLimit {
 	const file = "/proc/meminfo"
 	text, err := read(file)

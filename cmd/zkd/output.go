@@ -39,7 +39,6 @@ func (o *outputFlag) Set(form string) error {
 // Type implements pflag.Value.
 func (*outputFlag) Type() string { return "form" }
 
-// write writes a result.
 func (o *outputFlag) write(w io.Writer, result interface{ Text() string }) error {
 	if o.json {
 		return writeJSON(w, result)

@@ -93,7 +93,7 @@ func wrapLine(b *strings.Builder, line string, width int) {
 // fill writes the words of a text in lines. The first one begins with head, the others with indent.
 func fill(b *strings.Builder, head, indent, text string, width int) {
 	line, empty := head, true
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		if !empty && utf8.RuneCountInString(line+" "+word) > width {
 			b.WriteString(line + "\n")
 			line, empty = indent, true

@@ -109,7 +109,7 @@ func (c *maker) config() (Output, error) {
 			return Output{}, err
 		}
 	}
-	for _, word := range strings.Fields(c.value("ZOO_CFG_EXTRA")) {
+	for word := range strings.FieldsSeq(c.value("ZOO_CFG_EXTRA")) {
 		key, value, ok := strings.Cut(word, "=")
 		if !ok || strings.HasSuffix(value, `\`) {
 			return Output{}, fmt.Errorf("ZOO_CFG_EXTRA: %q: write key=value, with spaces only between them", word)
@@ -179,7 +179,7 @@ func escape(value string) string { return strings.ReplaceAll(value, `\`, `\\`) }
 
 // java takes the keys from options of a JVM.
 func (c *maker) java(name, flags string) {
-	for _, flag := range strings.Fields(flags) {
+	for flag := range strings.FieldsSeq(flags) {
 		key, value, ok := strings.Cut(strings.TrimPrefix(flag, "-D"), "=")
 		if ok && strings.HasPrefix(flag, "-D") && (strings.HasPrefix(key, "zookeeper.") || c.keys[plain(key)] == key) {
 			c.line(key, value)

@@ -109,7 +109,6 @@ func (t *Turns[G, T]) line(in G, key uint64, at int) *line[G] {
 	return l
 }
 
-// group returns the group of a key.
 func (t *Turns[G, T]) group(key G) *group[G] {
 	g := t.groups[key]
 	if g == nil {

@@ -154,7 +154,6 @@ func (l *Lines) run() {
 	}
 }
 
-// write writes one line.
 func (l *Lines) write(next line) {
 	err := l.writeNote()
 	if err == nil && len(next.text) > 0 {

@@ -299,7 +299,6 @@ func (k *keeper) gone() error {
 	return nil
 }
 
-// write sets the data.
 func (k *keeper) write(data []byte, asked uint64) error {
 	stat, err := k.c.WithRetry(nil).Set(k.ctx, k.path, data, k.stat.Version)
 	switch {

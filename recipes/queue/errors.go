@@ -35,7 +35,6 @@ func unknown(path string, err error) error {
 // multi is the operation's code in the protocol.
 const multi client.OpCode = 14
 
-// badArgument returns the error of a call with a bad argument.
 func badArgument(path, what string) error {
 	return fmt.Errorf("queue %s: %w: %s", path, client.ErrBadArguments, what)
 }

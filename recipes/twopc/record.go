@@ -71,7 +71,6 @@ func (t *Transaction) get(ctx context.Context, path string) ([]byte, client.Stat
 	return node.Data, node.Stat, err
 }
 
-// read returns the record.
 func (t *Transaction) read(ctx context.Context) (record, client.Stat, error) {
 	data, stat, err := t.get(ctx, t.node(decisionNode))
 	if err != nil {

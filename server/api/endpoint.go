@@ -111,7 +111,6 @@ func (e *endpoint) compile() {
 	}
 }
 
-// check checks a value.
 func (p *param) check(value string) error {
 	switch {
 	case p.choices != nil:

@@ -154,7 +154,6 @@ func (c *call) setNode() error {
 	return c.answer(http.StatusOK, Node{Path: c.path, Zxid: zxid.String(), Stat: show.StatOf(&s)})
 }
 
-// createNode creates a node.
 func (c *call) createNode() error {
 	data, err := c.body()
 	if err != nil {
@@ -183,7 +182,6 @@ func (c *call) createNode() error {
 	return c.answer(http.StatusCreated, Node{Path: made.Path, Zxid: zxid.String(), Stat: show.StatOf(&made.Stat)})
 }
 
-// deleteNode deletes a node.
 func (c *call) deleteNode() error {
 	zxid, err := c.send(jute.OpDelete, &jute.DeleteRequest{Path: c.path, Version: c.version()}, nil)
 	if err != nil {

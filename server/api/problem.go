@@ -85,7 +85,6 @@ func problemOf(code jute.Code, path string) *Problem {
 	return &Problem{Title: http.StatusText(c.status), Status: c.status, Detail: detail, Code: int32(code), Name: c.name, Path: path}
 }
 
-// asProblem returns the problem that err is.
 func asProblem(err error, path string) *Problem {
 	if p, ok := errors.AsType[*Problem](err); ok {
 		return p

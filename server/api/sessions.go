@@ -11,7 +11,6 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// openSession opens a session.
 func (c *call) openSession() error {
 	t, err := c.links.begin(c.r.Context(), c.caller, int32(c.number("timeout")), c.arg("exactly") == "once")
 	if err != nil {

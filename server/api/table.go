@@ -28,7 +28,6 @@ func showing(names ...string) param {
 // rows limits a list.
 var rows = param{in: "query", name: "limit", least: 1, most: mostRows, doc: "The largest number of rows."}
 
-// table returns the endpoints.
 func (a *api) table() []endpoint {
 	data := []content{{bytesType, nil}, {textType, nil}, inJSON[Node]()[0]}
 	node := inJSON[Node]()

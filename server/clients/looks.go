@@ -283,7 +283,6 @@ func (s *looks) find(ctx context.Context, p *past.Past, l *look, ids []jute.ID) 
 // maxAgo is 100 years, in ms.
 const maxAgo = 100 * 365 * 24 * 3600 * 1000
 
-// endLocked ends a look.
 func (s *looks) endLocked(l *look) {
 	if l.ended {
 		return

@@ -93,7 +93,6 @@ func (s *socket) readWithoutDeadline() {
 	}
 }
 
-// writeWithin sets the deadline of writes.
 func (s *socket) writeWithin(d time.Duration) { s.nc.SetWriteDeadline(time.Now().Add(d)) }
 
 // writeWithoutDeadline removes the deadline of writes, unless the connection is already ending.

@@ -231,7 +231,6 @@ func (l *loader) lastOfEach(props []property) []property {
 	return kept
 }
 
-// given reports whether a key is set.
 func (l *loader) given(key string) bool {
 	_, given := l.set[key]
 	return given

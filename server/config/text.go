@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -73,10 +74,8 @@ func joinIDs(ids []int64) string {
 // is in none.
 func (m *Members) Group(server int64) (group int64, ok bool) {
 	for _, g := range m.Groups {
-		for _, id := range g.Members {
-			if id == server {
-				return g.ID, true
-			}
+		if slices.Contains(g.Members, server) {
+			return g.ID, true
 		}
 	}
 	return 0, false

@@ -141,7 +141,6 @@ func (a *arena) dropBlob(id nodeID) {
 	}
 }
 
-// name returns the name of id.
 func (a *arena) name(id nodeID) string { return a.rec(id).name() }
 
 // data returns the data of id, which must not be modified.

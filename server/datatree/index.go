@@ -85,7 +85,6 @@ func (x *index) place(a *arena, id nodeID) {
 	}
 }
 
-// remove removes id.
 func (x *index) remove(a *arena, id nodeID) {
 	r := a.rec(id)
 	link := x.bucket(r.hash)

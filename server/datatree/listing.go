@@ -56,7 +56,6 @@ func newLeaf(low string, ids []nodeID) leaf {
 	return leaf{strings.Clone(low), append(make([]nodeID, 0, leafSize), ids...)}
 }
 
-// sortByName sorts the ids by the names of their nodes.
 func (a *arena) sortByName(ids []nodeID) {
 	slices.SortFunc(ids, func(x, y nodeID) int { return strings.Compare(a.name(x), a.name(y)) })
 }

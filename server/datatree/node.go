@@ -96,7 +96,6 @@ func (at *attrs) node(children int32, dataLen int, acl []jute.ACL) Node {
 	}
 }
 
-// stat returns the Stat of id.
 func (t *Tree) stat(id nodeID) jute.Stat {
 	n := t.node(id)
 	return n.Stat()

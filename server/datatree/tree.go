@@ -146,7 +146,6 @@ func (t *Tree) find(path string) nodeID {
 	}
 }
 
-// path returns the path of id.
 func (t *Tree) path(id nodeID) string {
 	if id == rootID {
 		return "/"

@@ -106,7 +106,6 @@ func (s *Set) Next(send func(*Feed) bool) (more bool) {
 	return more
 }
 
-// removeEnded removes the feeds that have ended.
 func (s *Set) removeEnded() {
 	s.feeds = slices.DeleteFunc(s.feeds, func(f *Feed) bool {
 		if f.State() != Ended {

@@ -32,7 +32,6 @@ func (s *shared) add(m *meter, of *meterKey) {
 	s.meters[m.key] = m
 }
 
-// remove removes a meter.
 func (s *shared) remove(m *meter) {
 	if s.meters[m.key] == m {
 		delete(s.meters, m.key)
@@ -60,7 +59,6 @@ func keyOf(k *meterKey) (key shares.Key) {
 // isRate reports whether a resource is used per second.
 func (r Resource) isRate() bool { return r >= Requests }
 
-// shareOf returns the rate of a meter.
 func (m *meter) shareOf(rates map[shares.Key]int64) int64 {
 	whole := shares.Scale * m.base()
 	if rate, divided := rates[m.key]; divided {

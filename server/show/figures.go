@@ -43,7 +43,6 @@ const (
 	copies // of another ensemble
 )
 
-// shows reports whether the server of v is one of them.
 func (s servers) shows(v *View) bool {
 	switch member := v.Ensemble && v.Serving; s {
 	case members:

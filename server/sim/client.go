@@ -274,7 +274,6 @@ func (s *Sim) drawTimeout() int32 {
 	return int32(s.cfg.SessionMs)
 }
 
-// sendRequest sends a request.
 func (s *Sim) sendRequest(c *client) {
 	c.cxid++
 	req := request{origin: c.origin, attempt: c.attempt, cxid: c.cxid, session: c.session, seen: c.seen, floor: s.ghost.acked, sent: s.now}

@@ -33,10 +33,9 @@ type conn struct {
 	opening reply     // that response, while outcomes of writes follow
 	follow  int32     // how many do
 	killed  bool
-	serving bool   // a read, in parts
-	ending  bool   // it ends with what has been sent
-	exact   bool   // as the response said
-	touched uint64 // ghost: time of the last touch, µs
+	serving bool // a read, in parts
+	ending  bool // it ends with what has been sent
+	exact   bool // as the response said
 	last    jute.Zxid
 	fed     [maxFeeds]fedGhost
 	views   []*viewGhost
@@ -336,7 +335,6 @@ func (s *Sim) submitTo(n *node, c *conn, req *request, r *line.Request) {
 func (s *Sim) arrive(n *node, c *conn) {
 	last := c.line.Session.Arriving()
 	c.line.Arrived(last, n.localTime(), n.rep.AnswersUntil())
-	c.touched = s.now
 	if n.leading() {
 		s.noteTouch(n, c.line.SessionID(), c.line.Session.TimeoutMs(), s.now)
 	}
@@ -378,7 +376,7 @@ const features = jute.FeatureFeed | jute.FeaturePaging | jute.FeatureOperations
 
 // openConn begins a connection, with a new or an existing session.
 func (s *Sim) openConn(n *node, client int, req *request) {
-	c := &conn{n: n, origin: n.newOrigin(), client: client, attempt: req.attempt, touched: s.now, asked: []request{*req}}
+	c := &conn{n: n, origin: n.newOrigin(), client: client, attempt: req.attempt, asked: []request{*req}}
 	c.line.Begin(n.lines, c, c.origin)
 	asked := jute.ExtensionRequest{Features: features, Confirmed: req.confirmed}
 	if req.exact {

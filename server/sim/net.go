@@ -50,7 +50,6 @@ const (
 	laneBulk
 )
 
-// lane returns the lane of the packet.
 func (p *packet) lane() int {
 	if p.bulk {
 		return laneBulk
@@ -387,7 +386,6 @@ func (s *Sim) noteProgress(n *node) {
 	}
 }
 
-// deliver delivers a packet to its node.
 func (s *Sim) deliver(n *node, p *packet) {
 	l := p.link
 	side := l.side(n)

@@ -259,7 +259,6 @@ func (s *Sim) fetch(b *standby, from *logSource) {
 	}
 }
 
-// takeState makes a snapshot of a tree.
 func (s *Sim) takeState(tree *datatree.Tree, state *zab.State, chain uint64) *snapshot {
 	view := tree.Freeze()
 	defer view.Close()

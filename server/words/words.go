@@ -157,7 +157,6 @@ func actualPort(at net.Addr, configured int) int {
 	return configured
 }
 
-// kept returns the digests that are kept.
 func (f Source) kept() []show.Digest {
 	var list []show.Digest
 	for _, e := range f.w.o.State.Digests.Transactions() {

@@ -42,7 +42,6 @@ type tracker struct {
 	mu      sync.Mutex
 	outage  Outage
 	began   int64 // clock time of the load's begin
-	mark    int64 // gaps that end before are forgotten
 	last    int64 // of the last successful write
 	longest int64 // end of the longest gap since mark
 	ops     int64
@@ -52,7 +51,7 @@ type tracker struct {
 }
 
 func newTracker(now int64) *tracker {
-	return &tracker{began: now, mark: now, last: now, longest: now, latency: newLatency()}
+	return &tracker{began: now, last: now, longest: now, latency: newLatency()}
 }
 
 // wrote records a successful write, sent and answered at these times.
@@ -90,7 +89,7 @@ func seconds(ns int64) float64 { return time.Duration(ns).Seconds() }
 func (t *tracker) forget(now int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.mark, t.longest, t.outage.Gaps = now, now, nil
+	t.longest, t.outage.Gaps = now, nil
 }
 
 // steady reports whether the longest gap is over: writes succeed, and no longer gap has come

@@ -76,7 +76,6 @@ func summarize(h *hdrhistogram.Histogram) *Latency {
 
 // meter measures what is used between its start and its end.
 type meter struct {
-	clock  clock
 	pids   []int
 	began  int64
 	server usage
@@ -88,7 +87,7 @@ func startMeter(cl clock, pids []int) (*meter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &meter{clock: cl, pids: pids, server: u, own: ownCPU(), began: cl.now()}, nil
+	return &meter{pids: pids, server: u, own: ownCPU(), began: cl.now()}, nil
 }
 
 // finish writes the figures of the operations of s into r.

@@ -175,7 +175,6 @@ func (f *Follower) step(ctx context.Context) error {
 	return err
 }
 
-// fetchBase fetches a base.
 func (f *Follower) fetchBase(ctx context.Context) error {
 	b, err := Create(ctx, f.Servers, f.To, true, time.Now())
 	if err != nil {

@@ -153,7 +153,6 @@ func (m *marker) write(ctx context.Context, etag string) error {
 	return m.failed("write", markerName, err)
 }
 
-// read returns the marker.
 func (m *marker) read(ctx context.Context) (c claim, etag string, err error) {
 	object, err := m.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &m.bucket, Key: m.key(markerName)})
 	if err != nil {

@@ -125,7 +125,7 @@ func flagCandidates(cmd *cobra.Command) []shell.Candidate {
 	usage := cmd.LocalFlags().FlagUsages() + cmd.InheritedFlags().FlagUsages()
 	for line := range strings.Lines(usage) {
 		spelling, help, _ := strings.Cut(strings.TrimSpace(line), "   ")
-		for _, word := range strings.Fields(spelling) {
+		for word := range strings.FieldsSeq(spelling) {
 			if strings.HasPrefix(word, "-") {
 				flags = append(flags, shell.Candidate{Text: strings.TrimSuffix(word, ","), Help: strings.TrimSpace(help)})
 			}

@@ -119,7 +119,6 @@ func (e deadlineError) Error() string {
 // Unwrap makes it a context's error.
 func (e deadlineError) Unwrap() error { return context.DeadlineExceeded }
 
-// client returns the options of the client.
 func (o *Options) client(ctx context.Context, watcher func(client.Event)) (client.Options, error) {
 	c := client.Options{Timeout: o.Timeout, AllowReadOnly: o.ReadOnly, Insist: o.insist, RenewSession: o.renew, Logger: client.NoLog, Watcher: watcher}
 	for _, s := range o.Auth {

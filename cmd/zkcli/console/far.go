@@ -163,7 +163,6 @@ func (f *far) ask(ctx context.Context, op jute.OpCode, d *jute.Decoder) (record,
 	return nil, jute.ErrUnimplemented
 }
 
-// subtree returns a page of a subtree.
 func subtree(ctx context.Context, zk *client.Client, q *jute.SubtreePageRequest) (record, error) {
 	o := client.SubtreePageOptions{View: q.View, Data: q.Show >= jute.ShowData, ACLs: q.Show >= jute.ShowACLs, End: q.View != 0 && q.Show == jute.ShowNames}
 	got, err := zk.SubtreePage(ctx, q.Path, o)

@@ -203,7 +203,6 @@ func displayWidth(s string) int {
 	return n
 }
 
-// pad pads s to the width.
 func pad(s string, width int) string { return s + strings.Repeat(" ", max(0, width-displayWidth(s))) }
 
 // Cut shortens s to the width.

@@ -74,7 +74,6 @@ func deleteBatch(ctx context.Context, c *client.Client, batch []string) (unknown
 	return false, nil
 }
 
-// existing returns the paths that exist.
 func existing(ctx context.Context, c *client.Client, paths []string) ([]string, error) {
 	for {
 		found, err := existingOnce(ctx, c, paths)

@@ -94,7 +94,6 @@ func (l *look) each(check func(s *Server)) func() {
 
 func (l *look) add(f Finding) { l.found = append(l.found, f) }
 
-// serving returns the servers that serve.
 func (l *look) serving() (list []*Server) {
 	for i := range l.Servers {
 		if l.Servers[i].serves() {

@@ -44,7 +44,6 @@ type line struct {
 	atPrompt bool
 }
 
-// find returns the lines of the program in a page.
 func find(page, program string) (found []line) {
 	for _, b := range blocks(page) {
 		for i := 0; i < len(b.lines); i++ {

@@ -211,7 +211,7 @@ func (s *Screen) eraseLine(row, col int) {
 }
 
 func (s *Screen) sgr(args string) {
-	for _, arg := range strings.Split(args, ";") {
+	for arg := range strings.SplitSeq(args, ";") {
 		switch n, _ := strconv.Atoi(arg); {
 		case n == 0:
 			s.style = Style{}

@@ -83,7 +83,6 @@ func (w *World) connect(opts ...func(*client.Options)) {
 	w.C = w.Proxy.Client(w.T, append(opts, zktest.Plain)...).WithRetry(Quick()).Namespace(w.dir)
 }
 
-// addresses returns the addresses of a proxy.
 func addresses(p *zktest.Proxy) []string { return strings.Split(p.ConnectString(), ",") }
 
 // remove deletes the directory on servers that the test has not started.

@@ -4,6 +4,7 @@ import (
 	"encoding/asn1"
 	"encoding/hex"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -183,10 +184,8 @@ func validType(key string) bool {
 			return true
 		}
 	}
-	for _, known := range longKeywords {
-		if key == known {
-			return true
-		}
+	if slices.Contains(longKeywords, key) {
+		return true
 	}
 	return validOID(strings.TrimPrefix(key, "OID."))
 }

@@ -18,7 +18,6 @@ func (b *batch) needsBarrier(op jute.OpCode, linearizable bool) bool {
 	return !locally || linearizable && readsTree(op)
 }
 
-// readsTree reports whether op reads the tree.
 func readsTree(op jute.OpCode) bool {
 	switch op {
 	case jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetACL,

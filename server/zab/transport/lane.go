@@ -20,7 +20,6 @@ const (
 	Bulk
 )
 
-// laneOf returns the lane of a message.
 func laneOf(m *zab.Message) Lane {
 	if m.Kind.Bulk() {
 		return Bulk

@@ -355,7 +355,6 @@ func (l *link) queueLocked(lane Lane, c *chunk, b []byte) {
 // longest frames there are reports of touches: some 20 bytes for each session.
 const mostControl = 32 << 20
 
-// wakeWriter wakes the writer.
 func (l *link) wakeWriter() {
 	select {
 	case l.wake <- struct{}{}:

@@ -42,7 +42,7 @@ type Count struct {
 // ParseCounts reads "acknowledged=40000 lost=0".
 func ParseCounts(line string) (Counts, error) {
 	var n Counts
-	for _, word := range strings.Fields(line) {
+	for word := range strings.FieldsSeq(line) {
 		name, value, _ := strings.Cut(word, "=")
 		number, err := strconv.Atoi(value)
 		if err != nil || name == "" {
