@@ -204,74 +204,35 @@ func (c *Config) String() string {
 		c.NetUs, c.FsyncUs, c.ApplyUs, c.ReadUs, c.SnapMs, c.DialMs, c.SkewPct, c.DropPct, c.DupPct, c.ReorderPct)
 	fmt.Fprintf(&b, " rate=%d snapbytes=%d big=%d bigpct=%d%%", c.Rate, c.SnapBytes, c.BigBytes, c.BigPct)
 	fmt.Fprintf(&b, " think=%dµs pipeline=%d loud=%d turn=%d weight=%d short=%d close=%d%% watch=%d%% guard=%d%% tree=%d%% bad=%d%% doze=%d%% move=%d%% hang=%d%% mixed=%dms session=%dx%d listed=%d backlog=%d snapeach=%d retain=%d", c.ThinkUs, c.Pipeline, c.Loud, c.Turn, c.Weight, c.Short, c.ClosePct, c.WatchPct, c.GuardPct, c.TreePct, c.BadPct, c.DozePct, c.MovePct, c.HangPct, c.MixedMs, c.SessionMs, c.Timeouts, c.MaxListed, c.Backlog, c.SnapshotEach, c.SnapRetain)
-	for f, ms := range c.Faults {
-		if ms > 0 {
-			fmt.Fprintf(&b, " %s=%dms", Fault(f), ms)
+	say := func(is bool, format string, args ...any) {
+		if is {
+			fmt.Fprintf(&b, " "+format, args...)
 		}
 	}
-	if c.Closings > 0 {
-		fmt.Fprintf(&b, " closings=%d", c.Closings)
+	for f, ms := range c.Faults {
+		say(ms > 0, "%s=%dms", Fault(f), ms)
 	}
-	if c.Waiting > 0 {
-		fmt.Fprintf(&b, " waiting=%d", c.Waiting)
-	}
-	if c.OddFile {
-		b.WriteString(" oddfile")
-	}
-	if c.Groups > 0 {
-		fmt.Fprintf(&b, " groups=%d", c.Groups)
-	}
-	if c.SharedRate {
-		b.WriteString(" sharedrate")
-	}
-	if c.Settings {
-		b.WriteString(" settings")
-	}
-	if c.AdmitLearners {
-		fmt.Fprintf(&b, " admitlearners joiners=%d autopilot=%d", c.Joiners, c.AutopilotMs)
-	}
-	if c.Exact > 0 {
-		fmt.Fprintf(&b, " exact=%d", c.Exact)
-	}
-	if c.Edges > 0 {
-		fmt.Fprintf(&b, " edges=%d cached=%d away=%v", c.Edges, c.Cached, c.Away)
-	}
-	if c.Feeds+c.Streams > 0 {
-		fmt.Fprintf(&b, " feeds=%d streams=%d feedbytes=%d maxfeeds=%d", c.Feeds, c.Streams, c.FeedBytes, c.MaxFeeds)
-	}
-	if c.Standbys > 0 {
-		fmt.Fprintf(&b, " standbys=%d site=%d", c.Standbys, c.Site)
-	}
-	if c.Views > 0 {
-		fmt.Fprintf(&b, " views=%d viewms=%d viewbytes=%d", c.Views, c.ViewMs, c.ViewBytes)
-	}
-	if c.AheadPct > 0 {
-		fmt.Fprintf(&b, " ahead=%d%%", c.AheadPct)
-	}
-	if c.Local > 0 {
-		fmt.Fprintf(&b, " local=%d", c.Local)
-	}
-	if c.DeafPct > 0 {
-		fmt.Fprintf(&b, " deaf=%d%% unread=%d", c.DeafPct, c.Unread)
-	}
-	if c.HerdPct > 0 {
-		fmt.Fprintf(&b, " herd=%d%%", c.HerdPct)
-	}
-	if c.GreetPct > 0 {
-		fmt.Fprintf(&b, " greet=%d%%", c.GreetPct)
-	}
-	if c.FatalPct > 0 {
-		fmt.Fprintf(&b, " fatal=%d%%", c.FatalPct)
-	}
-	if c.WorkUs > 0 {
-		fmt.Fprintf(&b, " workus=%d work=%d", c.WorkUs, c.Work)
-	}
-	if c.Capacity > 0 {
-		fmt.Fprintf(&b, " capacity=%d", c.Capacity)
-	}
-	if c.LateHellos {
-		b.WriteString(" latehellos")
-	}
+	say(c.Closings > 0, "closings=%d", c.Closings)
+	say(c.Waiting > 0, "waiting=%d", c.Waiting)
+	say(c.OddFile, "oddfile")
+	say(c.Groups > 0, "groups=%d", c.Groups)
+	say(c.SharedRate, "sharedrate")
+	say(c.Settings, "settings")
+	say(c.AdmitLearners, "admitlearners joiners=%d autopilot=%d", c.Joiners, c.AutopilotMs)
+	say(c.Exact > 0, "exact=%d", c.Exact)
+	say(c.Edges > 0, "edges=%d cached=%d away=%v", c.Edges, c.Cached, c.Away)
+	say(c.Feeds+c.Streams > 0, "feeds=%d streams=%d feedbytes=%d maxfeeds=%d", c.Feeds, c.Streams, c.FeedBytes, c.MaxFeeds)
+	say(c.Standbys > 0, "standbys=%d site=%d", c.Standbys, c.Site)
+	say(c.Views > 0, "views=%d viewms=%d viewbytes=%d", c.Views, c.ViewMs, c.ViewBytes)
+	say(c.AheadPct > 0, "ahead=%d%%", c.AheadPct)
+	say(c.Local > 0, "local=%d", c.Local)
+	say(c.DeafPct > 0, "deaf=%d%% unread=%d", c.DeafPct, c.Unread)
+	say(c.HerdPct > 0, "herd=%d%%", c.HerdPct)
+	say(c.GreetPct > 0, "greet=%d%%", c.GreetPct)
+	say(c.FatalPct > 0, "fatal=%d%%", c.FatalPct)
+	say(c.WorkUs > 0, "workus=%d work=%d", c.WorkUs, c.Work)
+	say(c.Capacity > 0, "capacity=%d", c.Capacity)
+	say(c.LateHellos, "latehellos")
 	return b.String()
 }
 
