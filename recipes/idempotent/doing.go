@@ -33,7 +33,7 @@ func (d *doing) settle(ctx context.Context) (Outcome, error) {
 			o.Results = results[1:]
 			return o, nil
 		}
-		switch failed := failedOp(err); {
+		switch failed := line.FailedOp(err); {
 		case failed == 0 && errors.Is(err, client.ErrNodeExists):
 			return d.found(ctx)
 		case failed == 0 && errors.Is(err, client.ErrNoNode) && round < rounds:
@@ -78,15 +78,6 @@ func (d *doing) found(ctx context.Context) (Outcome, error) {
 		return outcome(true, node.Stat), nil
 	}
 	return Outcome{}, d.error(err)
-}
-
-// failedOp returns the index of the operation that failed in a multi, or -1 if the error is
-// not about one operation.
-func failedOp(err error) int {
-	if failed, ok := errors.AsType[*client.MultiError](err); ok {
-		return failed.Index
-	}
-	return -1
 }
 
 // withoutMarker returns err with the operation's index in the caller's operations, which do

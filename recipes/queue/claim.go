@@ -70,7 +70,7 @@ func (cl *claim) make(ctx context.Context, acl []client.ACL) (client.Zxid, error
 			client.SetOp(cl.entry, cl.data, cl.version),
 			client.CreateOp(cl.taken, []byte(cl.id), client.CreateOptions{Mode: client.Ephemeral, ACL: acl}),
 			client.SetOp(cl.taken, []byte(cl.id), claimed-1))
-		switch at := failed(err); {
+		switch at := line.FailedOp(err); {
 		case err == nil:
 			return results[0].Stat.Mzxid, nil
 		case client.IsAmbiguous(err):
@@ -145,7 +145,7 @@ func (q *Leased) bury(ctx context.Context, cl *claim) error {
 		err := q.once(ctx,
 			client.DeleteOp(cl.entry, cl.version),
 			client.CreateOp(line.Join(q.dead, stem), cl.data, client.CreateOptions{Mode: client.PersistentSequential, ACL: q.o.ACL}))
-		switch at := failed(err); {
+		switch at := line.FailedOp(err); {
 		case at == 0 && (errors.Is(err, client.ErrNoNode) || errors.Is(err, client.ErrBadVersion)):
 			return nil // another consumer has it
 		case at == 1 && errors.Is(err, client.ErrNoNode) && round < rounds:

@@ -73,7 +73,7 @@ func (l *Lease) end(ctx context.Context, op client.Op) error {
 	l.cancel(context.Canceled)
 	for {
 		_, err := l.c.Multi(ctx, op, client.DeleteOp(l.taken, claimed))
-		gone := failed(err) >= 0 && (errors.Is(err, client.ErrNoNode) || errors.Is(err, client.ErrBadVersion))
+		gone := line.FailedOp(err) >= 0 && (errors.Is(err, client.ErrNoNode) || errors.Is(err, client.ErrBadVersion))
 		switch {
 		case err == nil, gone && l.unsure: // only this session can have done it
 			<-l.hold.Context().Done()

@@ -132,11 +132,3 @@ func (q *core) once(ctx context.Context, ops ...client.Op) error {
 	}
 	return err
 }
-
-// failed returns the index of the operation of a multi that failed, or -1.
-func failed(err error) int {
-	if m, ok := errors.AsType[*client.MultiError](err); ok {
-		return m.Index
-	}
-	return -1
-}

@@ -87,7 +87,7 @@ func (q *consumer) removeAll(ctx context.Context, items []item, guard []client.O
 	var at int
 	if q.o.Takes == ExactlyOnce {
 		err = q.once(ctx, ops...)
-		at = failed(err)
+		at = line.FailedOp(err)
 	} else {
 		at, err = q.removeBlind(ctx, ops)
 	}
@@ -120,7 +120,7 @@ func (q *consumer) removeBlind(ctx context.Context, ops []client.Op) (at int, er
 		case unsure:
 			return -1, unknown(q.dir, err)
 		default:
-			return failed(err), err
+			return line.FailedOp(err), err
 		}
 	}
 }

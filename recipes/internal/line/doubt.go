@@ -36,3 +36,12 @@ func explain(err, why error, ambiguous bool) error {
 	}
 	return &is
 }
+
+// FailedOp returns the index of the operation that failed in a multi, or -1 if the error is
+// not about one operation.
+func FailedOp(err error) int {
+	if m, ok := errors.AsType[*client.MultiError](err); ok {
+		return m.Index
+	}
+	return -1
+}

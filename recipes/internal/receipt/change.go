@@ -42,7 +42,7 @@ func (ch *change) settle(ctx context.Context) (Done, error) {
 			ch.r.changes++
 			return Done{results[1:], results[0].Stat}, nil
 		}
-		at := failed(err)
+		at := line.FailedOp(err)
 		switch {
 		case client.IsAmbiguous(err):
 			ch.doubt = err
@@ -114,14 +114,6 @@ func (ch *change) inDoubt(err error) error {
 		return ofCaller(err)
 	}
 	return line.InDoubt(ch.doubt, ofCaller(err))
-}
-
-// failed returns the index of the operation of a multi that failed, or -1.
-func failed(err error) int {
-	if m, ok := errors.AsType[*client.MultiError](err); ok {
-		return m.Index
-	}
-	return -1
 }
 
 // ofCaller returns the error of a multi without the receipt: indices are those of the
