@@ -81,6 +81,11 @@ func (s *Summary) Text() string {
 	line := func(name, format string, args ...any) {
 		b.WriteString(fmt.Sprintf("%-12s %s\n", name, fmt.Sprintf(format, args...)))
 	}
+	some := func(are bool, name, format string, args ...any) {
+		if are {
+			line(name, format, args...)
+		}
+	}
 	line("result", "%s", verdict)
 	line("compared", "%d requests and %d events of %d connections, %d of them open", s.Compared, s.Events, s.Connections, s.Watching)
 	line("differences", "%d, %d of them like one that is reported", s.Differences, s.Repeated)
@@ -93,24 +98,12 @@ func (s *Summary) Text() string {
 	counts("known", s.Known)
 	counts("not sent", s.NotSent)
 	counts("stopped", s.Stopped)
-	if s.Passed > 0 {
-		line("passed on", "%d connections that are not of the client protocol, such as four-letter words", s.Passed)
-	}
-	if s.Unknown > 0 {
-		line("unknown", "%d writes whose answers were lost with a connection", s.Unknown)
-	}
-	if s.Missing > 0 {
-		line("missing", "%d writes that zkd did not get, since their connections are compared no longer", s.Missing)
-	}
-	if s.Blind {
-		line("blind", "too much was lost: later differences can't be told from its consequences")
-	}
-	if s.Long > 0 {
-		line("long", "%d replies, the last about %q, are longer than jute.maxbuffer of Java's clients, 1 MiB by default: zkd sends them, too, unless zkd.maxReply is set", s.Long, s.LongPath)
-	}
-	if s.Walked > 0 {
-		line("walk", "%d znodes, of which %d differ", s.Walked, s.WalkDiffers)
-	}
+	some(s.Passed > 0, "passed on", "%d connections that are not of the client protocol, such as four-letter words", s.Passed)
+	some(s.Unknown > 0, "unknown", "%d writes whose answers were lost with a connection", s.Unknown)
+	some(s.Missing > 0, "missing", "%d writes that zkd did not get, since their connections are compared no longer", s.Missing)
+	some(s.Blind, "blind", "too much was lost: later differences can't be told from its consequences")
+	some(s.Long > 0, "long", "%d replies, the last about %q, are longer than jute.maxbuffer of Java's clients, 1 MiB by default: zkd sends them, too, unless zkd.maxReply is set", s.Long, s.LongPath)
+	some(s.Walked > 0, "walk", "%d znodes, of which %d differ", s.Walked, s.WalkDiffers)
 	line("zkd behind", "%v at most; now %d requests, %d bytes", s.Lag.Round(time.Microsecond), s.Waiting, s.Held)
 	return b.String()
 }

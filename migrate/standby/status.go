@@ -278,31 +278,26 @@ func (s *Status) Text() string {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "%-14s"+format+"\n", append([]any{name}, args...)...)
 	}
+	some := func(are bool, name, format string, args ...any) {
+		if are {
+			line(name, format, args...)
+		}
+	}
 	line("standby", "%s, of server %d", s.Dir, s.Server)
 	line("of", "%s, ensemble %s", strings.Join(s.Of, ","), s.Cluster)
 	line("state", "%s, since %s", strings.TrimSpace(s.State+" "+s.From), s.Since.Format(time.RFC3339))
-	if s.Problem != "" {
-		line("problem", "%s", s.Problem)
-	}
-	if s.State == "fetching" {
-		line("fetched", "%d of %d bytes", s.Fetched, s.FetchSize)
-	}
+	some(s.Problem != "", "problem", "%s", s.Problem)
+	some(s.State == "fetching", "fetched", "%d of %d bytes", s.Fetched, s.FetchSize)
 	line("member", "%s", s.Member)
 	line("zxid", "%s, on disk %s", s.Zxid, s.Durable)
-	if s.Retired {
-		line("retired", "since zxid %s: the copy has everything that the ensemble acknowledged before that", s.RetiredSince)
-	}
+	some(s.Retired, "retired", "since zxid %s: the copy has everything that the ensemble acknowledged before that", s.RetiredSince)
 	if s.Current.IsZero() {
 		line("lag", "it did not have all yet")
 	} else {
 		line("lag", "%d ms, at %s", s.LagMs, s.Written.Format(time.RFC3339))
 	}
-	if s.LagEntries >= 0 {
-		line("lacks", "%d entries, %d bytes of the log", s.LagEntries, s.LagBytes)
-	}
-	if s.BehindMs > 0 {
-		line("of these", "%d ms of %s, a standby itself", s.BehindMs, s.From)
-	}
+	some(s.LagEntries >= 0, "lacks", "%d entries, %d bytes of the log", s.LagEntries, s.LagBytes)
+	some(s.BehindMs > 0, "of these", "%d ms of %s, a standby itself", s.BehindMs, s.From)
 	line("received", "%d entries, %d states", s.Entries, s.States)
 	line("state has", "%d znodes, %d ephemerals, %d sessions", s.Znodes, s.Ephemerals, s.Sessions)
 	return b.String()

@@ -80,9 +80,7 @@ func (r *reporter) status() any {
 }
 
 func (r *reporter) close() {
-	r.mu.Lock()
-	r.mu.State, r.mu.Leader = "stopped", ""
-	r.mu.Unlock()
+	r.change(func(s *Status) { s.State, s.Leader = "stopped", "" })
 	r.writer.Close()
 }
 
@@ -123,16 +121,16 @@ func (r *reporter) followed(m *follower, l *apachelink.Learner, p *apachelink.Pa
 	}
 }
 
-func (r *reporter) unfit() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.mu.Unfit++
-}
+func (r *reporter) unfit() { r.change(func(s *Status) { s.Unfit++ }) }
 
 func (r *reporter) lost() {
+	r.change(func(s *Status) { s.State, s.Leader = "connecting", "" })
+}
+
+func (r *reporter) change(f func(s *Status)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.mu.State, r.mu.Leader = "connecting", ""
+	f(&r.mu.Status)
 }
 
 // ReadStatus returns the status of the mirror in dir.

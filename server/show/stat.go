@@ -32,14 +32,10 @@ func (p printer) server(v *View, clients bool) {
 	if v.Standby.Of != "" {
 		p.printf("Standby: %s\n", v.Standby.String())
 	}
-	if v.Disk != "" {
-		p.printf("Disk: %s\n", v.Disk)
-	}
-	if v.Memory != "" {
-		p.printf("Memory: %s\n", v.Memory)
-	}
-	if v.Drain != "" {
-		p.printf("Drain: %s\n", v.Drain)
+	for _, state := range [][2]string{{"Disk", v.Disk}, {"Memory", v.Memory}, {"Drain", v.Drain}} {
+		if state[1] != "" {
+			p.printf("%s: %s\n", state[0], state[1])
+		}
 	}
 	for _, j := range v.Joiners() {
 		if j.Snapshot {
