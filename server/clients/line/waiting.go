@@ -32,7 +32,7 @@ func (w *Waiting) push(req Request) (service uint64) {
 func (w *Waiting) drop() (large, size int64) {
 	req := w.queue.Front()
 	large, size = req.Large, req.Size()
-	w.queue.Pop()
+	w.queue.Pop(1)
 	w.number.Add(-1)
 	return large, size
 }

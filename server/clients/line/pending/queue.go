@@ -29,43 +29,28 @@ type Request interface {
 // Queue has the requests of one connection, in their order. The zero Queue is empty, and of no
 // service.
 type Queue[R Request] struct {
-	list fifo.List[R]
+	fifo.List[R]
 	// Service is the service in which the requests are submitted. Requests that were submitted
 	// in an earlier one have no effect unless they had it before.
 	Service uint64
 }
 
-// Len returns the number of requests.
-func (q *Queue[R]) Len() int { return q.list.Len() }
-
-// Front returns the oldest request. It is valid until the next Push or Pop.
-func (q *Queue[R]) Front() *R { return q.list.Front() }
-
 // Push appends a request, and returns the service in which it has to be submitted.
 func (q *Queue[R]) Push(req R) (service uint64) {
-	q.list.Push(req)
+	q.List.Push(req)
 	return q.Service
 }
 
-// All returns the requests, oldest first. They are valid until the next Push or Pop.
-func (q *Queue[R]) All() []R { return q.list.All() }
-
-// Pop removes the oldest request.
-func (q *Queue[R]) Pop() { q.list.Pop(1) }
-
-// Clear removes all requests.
-func (q *Queue[R]) Clear() { q.list.Clear() }
-
 // Survives reports whether the connection may wait for the next service, when one ends.
 func (q *Queue[R]) Survives() bool {
-	return !slices.ContainsFunc(q.list.All(), func(r R) bool { return r.Kind() == Bound })
+	return !slices.ContainsFunc(q.All(), func(r R) bool { return r.Kind() == Bound })
 }
 
 // Repeatable reports whether the requests can be submitted again, when the fence of a service has passed
 // and the present list of members is of a zxid. If that is another list than when a Change was
 // submitted, the Change may be what made it, and its answer is lost: so the connection ends.
 func (q *Queue[R]) Repeatable(members uint64) bool {
-	return q.Survives() && !slices.ContainsFunc(q.list.All(), func(r R) bool { return r.Kind() == Change && r.Members() != members })
+	return q.Survives() && !slices.ContainsFunc(q.All(), func(r R) bool { return r.Kind() == Change && r.Members() != members })
 }
 
 // Again begins a service, when its fence has passed: none of the requests was done, and none
@@ -73,7 +58,7 @@ func (q *Queue[R]) Repeatable(members uint64) bool {
 // order.
 func (q *Queue[R]) Again(service uint64, submit func(*R)) {
 	q.Service = service
-	waiting := q.list.All()
+	waiting := q.All()
 	for i := range waiting {
 		if r := &waiting[i]; (*r).Kind() != Read {
 			submit(r)
@@ -101,7 +86,7 @@ const (
 // Overtaken returns the fate of the oldest request, when the transaction of the request with
 // a number is about to be applied.
 func (q *Queue[R]) Overtaken(number int32) Fate {
-	switch r := *q.list.Front(); {
+	switch r := *q.Front(); {
 	case r.Kind() == Barrier:
 		return Passed
 	case r.Number() != number:
