@@ -164,12 +164,12 @@ func (l *loop) reportTouches(now int64) {
 	l.reportedAt = now
 	switch {
 	case l.replica.Follows():
-		l.touches = l.clients.Touches(l.touches[:0], now)
+		l.touches = l.clients.Lines().Touches(l.touches[:0], now)
 		l.replica.ReportTouches(l.touches)
 	case l.replica.Leads():
-		l.clients.ForgetTouches()
+		l.clients.Lines().ForgetTouches()
 	default:
-		l.clients.KeepTouches(now)
+		l.clients.Lines().KeepTouches(now)
 	}
 }
 
@@ -442,7 +442,7 @@ func (l *loop) changed() {
 		l.beginService()
 	case now.Role == zab.Leading && was.Role != zab.Leading: // leaderServes=no
 		l.interlude.Stop()
-		l.clients.EndEarlier(0)
+		l.clients.Lines().EndEarlier(0)
 	}
 	if now.Role != zab.Looking && now.Role != zab.SyncingFollower {
 		l.arrivals.drop(0, errNotWanted)
@@ -502,7 +502,7 @@ func (l *loop) beginService() {
 // endService begins an interlude: the connections wait for the next service, but not for long.
 func (l *loop) endService() {
 	now := l.now()
-	l.interlude.Begin(now, l.cfg.Interlude, l.clients.Fenced() == l.service.number.Swap(0))
+	l.interlude.Begin(now, l.cfg.Interlude, l.clients.Lines().Fenced() == l.service.number.Swap(0))
 	l.service.serving.Store(false)
 	l.service.idleSince.Store(int64(now))
 	l.clients.StopServing()
@@ -512,7 +512,7 @@ func (l *loop) endService() {
 // checkInterlude ends the connections that have waited for too long for a service.
 func (l *loop) checkInterlude() {
 	service := l.service.number.Load()
-	if l.interlude.Over(l.now(), service != 0 && l.clients.Fenced() == service) {
-		l.clients.EndEarlier(service)
+	if l.interlude.Over(l.now(), service != 0 && l.clients.Lines().Fenced() == service) {
+		l.clients.Lines().EndEarlier(service)
 	}
 }

@@ -274,7 +274,7 @@ func (r *readers) changed(zxid jute.Zxid, events []datatree.Event) {
 // clients connect again, and learn what has changed when they set their watches.
 func (r *readers) installed(zxid jute.Zxid) {
 	r.clients.StopServing()
-	r.clients.EndEarlier(0)
+	r.clients.Lines().EndEarlier(0)
 	r.state.DeriveKeys()
 	r.state.SetApplied(zxid)
 	r.changes.Reset(zxid)

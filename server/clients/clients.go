@@ -19,7 +19,6 @@ import (
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/feed"
 	"github.com/zkd-project/zkd/server/limits"
-	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/show"
 )
@@ -123,6 +122,9 @@ func (s *Clients) endSpoken() {
 
 // Ports returns the ports for clients.
 func (s *Clients) Ports() *Ports { return &s.ports }
+
+// Lines returns the rules of the connections.
+func (s *Clients) Lines() *line.Lines { return s.lines }
 
 // Drain returns what moves clients to other servers.
 func (s *Clients) Drain() *Drain { return &s.drain }
@@ -377,24 +379,6 @@ func (s *Clients) cutOff(l *line.Line) {
 		zap.Stringer("remote", c.socket.remote()), zap.Stringer("session", l.SessionID()), zap.Int64("limit_of_all_bytes", s.writers.unread.limit))
 	s.running.Go(c.kill)
 }
-
-// EndEarlier ends the connections that have sent any request, except those of the given service.
-func (s *Clients) EndEarlier(service uint64) { s.lines.EndEarlier(service) }
-
-// Fenced returns the last service whose fence has passed.
-func (s *Clients) Fenced() uint64 { return s.lines.Fenced() }
-
-// Touches appends to list the sessions that were heard of since the last call, including
-// those on connections that have ended since.
-func (s *Clients) Touches(list []replica.Touch, now int64) []replica.Touch {
-	return s.lines.Touches(list, now)
-}
-
-// KeepTouches replaces a call of Touches while this server follows nobody.
-func (s *Clients) KeepTouches(now int64) { s.lines.KeepTouches(now) }
-
-// ForgetTouches replaces a call of Touches while this server leads.
-func (s *Clients) ForgetTouches() { s.lines.ForgetTouches() }
 
 // viewBytes is for what a view keeps of changed nodes. Until then it may be read for as long as the client needs.
 const viewBytes = 64 << 20

@@ -33,7 +33,7 @@
 //
 // The server makes Clients when it has recovered its state, and then opens the ports; when
 // it stops, it calls Refuse and Close. Only the applier calls Answers, with State locked
-// for writing. The peer loop calls Kill, StopServing, EndEarlier, Touches and EndReadOnly. The housekeeper calls Tick. All
+// for writing. The peer loop calls Kill, StopServing, EndReadOnly and Lines. The housekeeper calls Tick. All
 // other methods may be called from any goroutine.
 //
 // # Locks

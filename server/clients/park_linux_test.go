@@ -145,7 +145,7 @@ func TestParkedConnectionEnds(t *testing.T) {
 			}
 		},
 		"session expires":    func(s *Clients, _ *conn, _ *limitedClient) { s.Tick(time.Hour) },
-		"interlude":          func(s *Clients, _ *conn, _ *limitedClient) { s.EndEarlier(0) },
+		"interlude":          func(s *Clients, _ *conn, _ *limitedClient) { s.lines.EndEarlier(0) },
 		"everything at once": func(s *Clients, c *conn, client *limitedClient) { endAtOnce(s, c, client) },
 		"server closes":      func(s *Clients, _ *conn, _ *limitedClient) { closeAll(s) },
 	} {
