@@ -1,5 +1,5 @@
 // Package frames cuts the bytes of a connection into requests or replies: a Reader has no more memory than has come, and none while the
-// connection is idle. Servers, clients and edges use it.
+// connection is idle. Servers, clients, edges and zkbench use it.
 //
 // A Reader belongs to the goroutine that reads from the connection.
 package frames

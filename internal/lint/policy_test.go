@@ -285,7 +285,7 @@ const ours = `
 	examples/group:        client recipes/presence
 
 	# The load generator is a client: it knows nothing of server/.
-	cmd/zkbench/bench:    jute client/sasl
+	cmd/zkbench/bench:    jute client/sasl internal/frames
 	cmd/zkbench:       client client/secure cmd/zkbench/bench internal/buildinfo internal/commands internal/console cmd/internal/login internal/stdio
 	test/bench:        client internal/ask jute cmd/zkbench/bench internal/freeport internal/traceid
 	test/bench/clients: client/cache cmd/zkbench/bench

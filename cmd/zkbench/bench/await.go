@@ -75,7 +75,7 @@ func await(ctx context.Context, what string, attempt func(ctx context.Context, i
 // once sends one request in a separate session.
 func once(ctx context.Context, addr string, op jute.OpCode, body []byte) error {
 	c, err := openConn(ctx, addr, connOptions{
-		timeout: attemptTimeout, window: 1, readBuffer: 4096, clock: newClock(),
+		timeout: attemptTimeout, window: 1, clock: newClock(),
 	})
 	if err != nil {
 		return err

@@ -83,7 +83,7 @@ func remove(c *conn, paths []string) error {
 // returns their paths. It takes those of runs in progress with them.
 func Clean(ctx context.Context, t Target) (roots []string, err error) {
 	c, err := openConn(ctx, t.addr(0), connOptions{
-		timeout: 30 * time.Second, window: 4, readBuffer: 64 << 10, clock: newClock(), security: t.Security,
+		timeout: 30 * time.Second, window: 4, clock: newClock(), security: t.Security,
 	})
 	if err != nil {
 		return nil, err

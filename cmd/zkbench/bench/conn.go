@@ -82,13 +82,12 @@ type conn struct {
 
 // connOptions configures a connection.
 type connOptions struct {
-	timeout    time.Duration // of the session, wished
-	window     int           // largest window of its jobs, at least 1
-	readBuffer int           // bytes; grows when a frame needs more
-	clock      clock
-	notify     func(now int64, event []byte) error // must not block; nil: there are no watches
-	security   Security
-	replies    *atomic.Int64 // counts the replies of all connections; may be nil
+	timeout  time.Duration // of the session, wished
+	window   int           // largest window of its jobs, at least 1
+	clock    clock
+	notify   func(now int64, event []byte) error // must not block; nil: there are no watches
+	security Security
+	replies  *atomic.Int64 // counts the replies of all connections; may be nil
 }
 
 // start runs the goroutines of a session.
@@ -106,7 +105,7 @@ func start(s session, o connOptions) *conn {
 	}
 	c.turn.raw = newRawWriter(s.nc)
 	c.wg.Go(c.sender)
-	c.wg.Go(func() { c.reader(make([]byte, o.readBuffer)) })
+	c.wg.Go(c.reader)
 	return c
 }
 

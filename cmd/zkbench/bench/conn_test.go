@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/frames"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -119,7 +120,7 @@ func TestHandshake(t *testing.T) {
 // startScripted returns an established connection to a scripted server.
 func startScripted(t *testing.T, script ...string) *conn {
 	s := session{nc: scripted(t, script...), id: 7, timeout: 3 * time.Second}
-	return start(s, connOptions{window: 4, readBuffer: 16, clock: newClock()})
+	return start(s, connOptions{window: 4, clock: newClock()})
 }
 
 var existsRootBody = []byte("\x00\x00\x00\x01/\x00")
@@ -142,8 +143,8 @@ func TestBrokenStreams(t *testing.T) {
 	}{
 		{"wrong xid", strings.Replace(noNode, "\x00\x00\x00\x01", "\x00\x00\x00\x02", 1), ErrProtocol, "xid 2, want 1"},
 		{"two replies", noNode + noNode, ErrProtocol, "no request is outstanding"},
-		{"negative length", "\xff\xff\xff\xff", ErrProtocol, "frame of 4294967295 bytes"},
-		{"short frame", "\x00\x00\x00\x0f", ErrProtocol, "frame of 15 bytes"},
+		{"negative length", "\xff\xff\xff\xff", ErrProtocol, "frame of -1 bytes"},
+		{"short frame", "\x00\x00\x00\x0f" + noNode[:15], ErrProtocol, "frame of 15 bytes"},
 		{"event without watch", created, ErrProtocol, "no watch was set"},
 		{"end", "", ErrLost, "1 requests without reply, 0 bytes"},
 		{"end inside a frame", noNode[:10], ErrLost, "1 requests without reply, 10 bytes"},
@@ -212,7 +213,7 @@ func TestSilentServer(t *testing.T) {
 		client, server := net.Pipe()
 		defer server.Close()
 		go io.Copy(io.Discard, server)
-		c := start(session{nc: client, timeout: 3 * time.Second}, connOptions{window: 1, readBuffer: 16, clock: newClock()})
+		c := start(session{nc: client, timeout: 3 * time.Second}, connOptions{window: 1, clock: newClock()})
 		began := time.Now()
 		_, err := c.call(jute.OpExists, existsRootBody)
 		if took := time.Since(began); !errors.Is(err, ErrSilent) || took < c.timeout || took > 2*c.timeout {
@@ -252,6 +253,7 @@ func BenchmarkHotPath(b *testing.B) {
 type hotPath struct {
 	*conn
 	keys  *keyed
+	in    *frames.Reader
 	reply []byte
 }
 
@@ -263,7 +265,8 @@ func (h *hotPath) cycle() {
 		binary.BigEndian.PutUint32(h.reply[len(h.reply)-statSize+32:], uint32(h.keys.sent[0]))
 	}
 	h.turn.out = h.turn.out[:0]
-	if _, err := h.handleAll(h.reply, 0); err != nil {
+	h.in.Put(h.reply)
+	if err := h.handleAll(h.in); err != nil {
 		panic(err)
 	}
 }
@@ -282,7 +285,7 @@ func hotPaths() map[string]*hotPath {
 		reply := append(beginFrame(nil, 0), make([]byte, 8)...)
 		reply = append(reply, body...)
 		endFrame(reply, 0, 0)
-		return &hotPath{conn: c, keys: k, reply: reply}
+		return &hotPath{conn: c, keys: k, in: newFrames(nil, maxReply), reply: reply}
 	}
 	return map[string]*hotPath{
 		"get":    path(jute.OpGetData, append(v.append(nil, 0, 0), stat...)),
@@ -345,7 +348,7 @@ func TestABurstOfRepliesRefillsTheWindow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := start(session{nc: nc, timeout: time.Hour}, connOptions{window: window, readBuffer: 64 << 10, clock: newClock()})
+	c := start(session{nc: nc, timeout: time.Hour}, connOptions{window: window, clock: newClock()})
 	err = c.do(&job{src: fat{}, count: window * rounds, window: window})
 	c.stop(nil)
 	c.wg.Wait()

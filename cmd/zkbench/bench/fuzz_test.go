@@ -1,7 +1,9 @@
 package bench
 
 import (
+	"bytes"
 	"errors"
+	"io"
 	"math/rand/v2"
 	"testing"
 
@@ -18,27 +20,17 @@ func FuzzStream(f *testing.F) {
 		h := hotPaths()["get"]
 		h.fill(h.job.Load(), 3, 0)
 		cut = min(max(cut, 0), len(b))
-		buf := make([]byte, 16)
-		r, w := 0, 0
-		for _, piece := range [][]byte{b[:cut], b[cut:]} {
-			for len(piece) > 0 {
-				n := copy(buf[w:], piece)
-				if n == 0 {
-					t.Fatalf("no room in a buffer of %d bytes for what follows buf[%d:%d]", len(buf), r, w)
-				}
-				piece, w = piece[n:], w+n
-				var err error
-				if r, err = h.handleAll(buf[:w], r); err != nil {
-					if !errors.Is(err, ErrProtocol) {
-						t.Fatalf("got %v, want an %v", err, ErrProtocol)
-					}
-					return
-				}
-				buf, r, w = makeRoom(buf, r, w)
+		in := newFrames(io.MultiReader(bytes.NewReader(b[:cut]), bytes.NewReader(b[cut:])), maxReply)
+		for {
+			if _, err := in.Fill(); err != nil {
+				return
 			}
-		}
-		if len(buf) > 4*len(b)+16 {
-			t.Errorf("buffer of %d bytes for %d that arrived", len(buf), len(b))
+			if err := h.handleAll(in); err != nil {
+				if !errors.Is(err, ErrProtocol) {
+					t.Fatalf("got %v, want an %v", err, ErrProtocol)
+				}
+				return
+			}
 		}
 	})
 }

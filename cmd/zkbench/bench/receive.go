@@ -9,34 +9,31 @@ import (
 	"os"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/frames"
 	"github.com/zkd-project/zkd/jute"
 )
 
 // reader takes replies from the socket until the connection ends.
-func (c *conn) reader(buf []byte) {
-	c.stop(c.read(buf))
+func (c *conn) reader() {
+	c.stop(c.read(newFrames(c.nc, maxReply)))
 }
 
-func (c *conn) read(buf []byte) error {
-	var r, w int // buf[r:w] is not handled yet
+func (c *conn) read(in *frames.Reader) error {
 	patience := c.timeout * 5 / 4
 	var renewed int64 // when the read deadline was set
 	for {
 		if now := c.clock.now(); renewed == 0 || now-renewed > int64(c.timeout/4) {
 			renewed = now
 			if err := c.nc.SetReadDeadline(time.Now().Add(patience)); err != nil {
-				return c.readError(err, w-r)
+				return c.readError(err, in.Buffered())
 			}
 		}
-		n, err := c.nc.Read(buf[w:])
-		if err != nil {
-			return c.readError(err, w-r)
+		if _, err := in.Fill(); err != nil {
+			return c.readError(err, in.Buffered())
 		}
-		w += n
-		if r, err = c.handleAll(buf[:w], r); err != nil {
+		if err := c.handleAll(in); err != nil {
 			return err
 		}
-		buf, r, w = makeRoom(buf, r, w)
 	}
 }
 
@@ -54,57 +51,36 @@ func (c *conn) readError(err error, unhandled int) error {
 		ErrLost, c.id, c.outstanding(), unhandled, err)
 }
 
-// makeRoom returns a buffer that starts with buf[r:w] and has room after it. It
-// grows with what has arrived, not with the length that a frame claims.
-func makeRoom(buf []byte, r, w int) ([]byte, int, int) {
-	have := w - r
-	if have == 0 {
-		return buf, 0, 0
-	}
-	need := frameHeader
-	if have >= frameHeader {
-		need += int(binary.BigEndian.Uint32(buf[r:]))
-	}
-	switch {
-	case need > len(buf) && have > len(buf)/2:
-		grown := make([]byte, min(need, 2*len(buf)))
-		return grown, 0, copy(grown, buf[r:w])
-	case need > len(buf)-r || len(buf)-w < len(buf)/4:
-		return buf, 0, copy(buf, buf[r:w])
-	}
-	return buf, r, w
-}
-
-// handleAll handles the complete frames in b[r:] and returns where the first incomplete one
-// starts. Then it notifies the sender.
-func (c *conn) handleAll(b []byte, r int) (int, error) {
+// handleAll handles the complete frames that have come. Then it notifies the sender.
+func (c *conn) handleAll(in *frames.Reader) error {
 	now := c.clock.now()
 	tail := c.tail.Load()
 	head := c.head.Load()
 	j := c.job.Load()
-	for len(b)-r >= frameHeader {
-		n := binary.BigEndian.Uint32(b[r:])
-		if n < replyHeader || n > maxReply {
-			return r, fmt.Errorf("%w: reply frame of %d bytes", ErrProtocol, n)
+	for {
+		frame, ok, err := in.Next()
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrProtocol, err)
 		}
-		if uint64(len(b)-r-frameHeader) < uint64(n) {
+		if !ok {
 			break
 		}
-		frame := b[r+frameHeader : r+frameHeader+int(n)]
-		r += frameHeader + int(n)
+		if len(frame) < replyHeader {
+			return fmt.Errorf("%w: reply frame of %d bytes", ErrProtocol, len(frame))
+		}
 		xid := int32(binary.BigEndian.Uint32(frame))
 		if xid == jute.XidPing || xid == jute.XidNotification {
 			if err := c.outOfBand(xid, frame, now); err != nil {
-				return r, err
+				return err
 			}
 			continue
 		}
 		if tail == head {
-			return r, fmt.Errorf("%w: reply with xid %d, but no request is outstanding", ErrProtocol, xid)
+			return fmt.Errorf("%w: reply with xid %d, but no request is outstanding", ErrProtocol, xid)
 		}
 		p := &c.ring[tail%uint64(len(c.ring))]
 		if p.xid != xid {
-			return r, fmt.Errorf("%w: reply with xid %d, want %d", ErrProtocol, xid, p.xid)
+			return fmt.Errorf("%w: reply with xid %d, want %d", ErrProtocol, xid, p.xid)
 		}
 		j.reply(p, frame, now)
 		tail++
@@ -118,7 +94,7 @@ func (c *conn) handleAll(b []byte, r int) (int, error) {
 			c.wake()
 		}
 	}
-	return r, nil
+	return nil
 }
 
 // outOfBand handles the frames that do not answer a request of the ring.

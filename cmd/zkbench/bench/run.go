@@ -105,7 +105,7 @@ func (r *run) run() (err error) {
 }
 
 func (r *run) options(window int) connOptions {
-	return connOptions{timeout: r.cfg.SessionTimeout, window: window, readBuffer: 64 << 10, clock: r.clock, security: r.target.Security, replies: &r.replies}
+	return connOptions{timeout: r.cfg.SessionTimeout, window: window, clock: r.clock, security: r.target.Security, replies: &r.replies}
 }
 
 // open opens a connection that is not one of r.conns.

@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"crypto/tls"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client/sasl"
+	"github.com/zkd-project/zkd/internal/frames"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -91,11 +91,12 @@ func handshake(nc net.Conn, host string, h hello) (session, error) {
 	if _, err := nc.Write(appendConnect(make([]byte, 0, 64), h)); err != nil {
 		return session{}, fmt.Errorf("write connect request: %w", err)
 	}
-	in := frames{r: nc, buf: make([]byte, 128)}
+	most := 124
 	if h.security.SASL != nil {
-		in.buf = make([]byte, saslReply)
+		most = saslReply
 	}
-	reply, err := in.next()
+	in := newFrames(nc, most)
+	reply, err := nextFrame(in)
 	if err != nil {
 		if errors.Is(err, io.EOF) {
 			err = ErrRefused
@@ -107,30 +108,31 @@ func handshake(nc net.Conn, host string, h hello) (session, error) {
 		return session{}, err
 	}
 	if begin := h.security.SASL; begin != nil {
-		if err := sasl.Authenticate(sasl.Conn{Writer: nc, Next: in.next, TLS: h.security.TLS != nil}, host, begin, false); err != nil {
+		if err := sasl.Authenticate(sasl.Conn{Writer: nc, Next: func() ([]byte, error) { return nextFrame(in) }, TLS: h.security.TLS != nil}, host, begin, false); err != nil {
 			return session{}, err
 		}
 	}
 	for _, auth := range h.security.Auth {
-		if err := authenticate(nc, &in, auth); err != nil {
+		if err := authenticate(nc, in, auth); err != nil {
 			return session{}, err
 		}
 	}
-	if len(in.rest) > 0 {
-		return session{}, fmt.Errorf("%w: %d bytes after the session is established", ErrProtocol, len(in.rest))
+	if n := in.Buffered(); n > 0 {
+		return session{}, fmt.Errorf("%w: %d bytes after the session is established", ErrProtocol, n)
 	}
+	in.Release()
 	return s, nc.SetDeadline(time.Time{})
 }
 
 // authenticate gives the session an identity.
-func authenticate(nc net.Conn, in *frames, auth Auth) error {
+func authenticate(nc net.Conn, in *frames.Reader, auth Auth) error {
 	body := jute.AuthRequest{Scheme: auth.Scheme, Auth: auth.Data}
 	request := body.Append(beginFrame(nil, jute.XidAuth))
 	endFrame(request, 0, jute.OpAuth)
 	if _, err := nc.Write(request); err != nil {
 		return fmt.Errorf("write auth request: %w", err)
 	}
-	reply, err := in.next()
+	reply, err := nextFrame(in)
 	if err != nil {
 		return fmt.Errorf("read auth response: %w", err)
 	}
@@ -184,41 +186,19 @@ func (s *session) established(reply []byte) error {
 	return nil
 }
 
-// frames reads frames with as few reads as possible.
-type frames struct {
-	r    io.Reader
-	buf  []byte // the largest frame fits
-	rest []byte // received, not returned yet
+func newFrames(r io.Reader, most int) *frames.Reader {
+	return frames.New(r, most, "as zkbench expects")
 }
 
-// next returns the payload of the next frame, valid until the next call.
+// nextFrame returns the payload of the next frame, valid until the next call.
 // io.EOF means that the stream ended between two frames.
-func (f *frames) next() ([]byte, error) {
-	if err := f.need(frameHeader); err != nil {
-		return nil, err
+func nextFrame(in *frames.Reader) ([]byte, error) {
+	frame, err := in.AwaitFrame()
+	switch _, wrong := errors.AsType[*frames.LengthError](err); {
+	case wrong:
+		return nil, fmt.Errorf("%w: %w", ErrProtocol, err)
+	case err == io.EOF && in.Buffered() > 0:
+		return nil, io.ErrUnexpectedEOF
 	}
-	n := binary.BigEndian.Uint32(f.rest)
-	if int64(n) > int64(len(f.buf)-frameHeader) {
-		return nil, fmt.Errorf("%w: frame of %d bytes, want at most %d", ErrProtocol, n, len(f.buf)-frameHeader)
-	}
-	if err := f.need(frameHeader + int(n)); err != nil {
-		return nil, err
-	}
-	payload := f.rest[frameHeader : frameHeader+n]
-	f.rest = f.rest[frameHeader+n:]
-	return payload, nil
-}
-
-// need reads until rest has at least n bytes.
-func (f *frames) need(n int) error {
-	if len(f.rest) >= n {
-		return nil
-	}
-	have := copy(f.buf, f.rest)
-	got, err := io.ReadAtLeast(f.r, f.buf[have:], n-have)
-	f.rest = f.buf[:have+got]
-	if err == io.EOF && have > 0 {
-		err = io.ErrUnexpectedEOF
-	}
-	return err
+	return frame, err
 }

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/frames"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -18,7 +19,7 @@ type visitor struct {
 	ephemerals *creates // nil: none
 	n          int      // ephemerals of each session
 	out        []byte
-	in         frames
+	in         *frames.Reader
 	clock      clock
 	span       *span
 }
@@ -60,21 +61,21 @@ func (v *visitor) leave(s session) error {
 	if _, err := s.nc.Write(v.out); err != nil {
 		return err
 	}
-	v.in.r, v.in.rest = s.nc, nil
+	v.in = newFrames(s.nc, 1024)
 	for i := range sent {
 		if err := v.reply(&sent[i]); err != nil {
 			return err
 		}
 	}
 	// The end of the stream: the server closes first, and has the TIME_WAIT.
-	if frame, err := v.in.next(); !errors.Is(err, io.EOF) {
+	if frame, err := nextFrame(v.in); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("%w: %x and %v after the reply to closeSession, want end of stream", ErrProtocol, frame, err)
 	}
 	return nil
 }
 
 func (v *visitor) reply(p *pending) error {
-	frame, err := v.in.next()
+	frame, err := nextFrame(v.in)
 	if err != nil {
 		return fmt.Errorf("read reply to %s: %w", p.op, err)
 	}
@@ -104,7 +105,6 @@ func (r *run) sessions() error {
 		visitors[i] = visitor{
 			addr: r.target.addr(i), timeout: r.cfg.SessionTimeout, clock: r.clock, n: r.cfg.Ephemerals,
 			ephemerals: &creates{name: inDir(r.dir(i)), mode: jute.ModeEphemeral, values: r.values},
-			in:         frames{buf: make([]byte, 1024)},
 		}
 	}
 	if r.cfg.Warmup > 0 {
@@ -173,11 +173,7 @@ func (r *run) idle() error {
 	if err != nil {
 		return err
 	}
-	err = r.connect(r.cfg.Connections, func(int) connOptions {
-		o := r.options(1)
-		o.readBuffer = 256
-		return o
-	})
+	err = r.connect(r.cfg.Connections, func(int) connOptions { return r.options(1) })
 	sum := newSpan()
 	for _, c := range r.conns {
 		sum.record(c.began, c.ready)

@@ -84,7 +84,6 @@ func (r *run) newFanout() (*fanout, error) {
 	}
 	return f, r.connect(n, func(i int) connOptions {
 		o := r.options(1)
-		o.readBuffer = 4096 + r.cfg.ValueSize
 		o.notify = func(now int64, event []byte) error { return f.event(i, now, event) }
 		return o
 	})

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/frames"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -67,7 +68,7 @@ func (w *Writers) start() error {
 	w.writers = make([]writer, r.cfg.Connections)
 	var taken atomic.Int64
 	for i := range w.writers {
-		w.writers[i] = writer{run: r, tracker: w.tracker, number: i, server: i, taken: &taken, in: frames{buf: make([]byte, 1024)}}
+		w.writers[i] = writer{run: r, tracker: w.tracker, number: i, server: i, taken: &taken}
 		w.wg.Go(func() { w.writers[i].write(ctx) })
 	}
 	return nil
@@ -157,7 +158,7 @@ type writer struct {
 
 	session *session // nil before the first
 	nc      net.Conn // nil: not connected
-	in      frames
+	in      *frames.Reader
 	out     []byte
 	xid     int32
 	zxid    int64 // last one seen
@@ -236,7 +237,7 @@ func (w *writer) connect(ctx context.Context) bool {
 		w.tracker.count(&w.tracker.outage.Reconnects)
 	}
 	w.session, w.nc = &s, s.nc
-	w.in.r, w.in.rest = s.nc, nil
+	w.in = newFrames(s.nc, 1024)
 	return true
 }
 
@@ -286,7 +287,7 @@ func (w *writer) exchange() (jute.Code, []byte, error) {
 	if _, err := w.nc.Write(w.out); err != nil {
 		return 0, nil, err
 	}
-	frame, err := w.in.next()
+	frame, err := nextFrame(w.in)
 	if err != nil {
 		return 0, nil, err
 	}
