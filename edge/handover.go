@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/internal/pause"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -229,9 +230,7 @@ func (e *Edge) handOver(p *peer, listening func(pid int)) {
 	left := e.left()
 	e.o.Log.Info("handed over", "clients", e.figures.handedOver.Load(), "left", left)
 	for left > 0 {
-		select {
-		case <-time.After(passEvery):
-		case <-e.stop.Done():
+		if pause.For(e.stop, passEvery) != nil {
 			return
 		}
 		if err == nil {

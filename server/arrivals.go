@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/zkd-project/zkd/internal/pause"
 	"github.com/zkd-project/zkd/internal/wire"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/base"
@@ -276,10 +277,7 @@ func (a *arrivals) loadAndInstall(x *arrival, rec *received) (err error) {
 
 // rest waits before the stream of a snapshot that was not received ends: the leader sends another one at once.
 func (a *arrivals) rest() {
-	select {
-	case <-time.After(time.Second):
-	case <-a.ctx.Done():
-	}
+	_ = pause.For(a.ctx, time.Second)
 }
 
 // take gives a complete snapshot to the core.

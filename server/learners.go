@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/zkd-project/zkd/internal/pause"
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/base"
@@ -218,10 +219,7 @@ func restAfter(ctx context.Context, err error) {
 	if !vfs.IsShortage(err) {
 		return
 	}
-	select {
-	case <-time.After(time.Second):
-	case <-ctx.Done():
-	}
+	_ = pause.For(ctx, time.Second)
 }
 
 func (l *learners) streamSnapshot(ctx context.Context, req zab.SnapSend) (jute.Zxid, error) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/internal/pause"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -80,9 +81,7 @@ func (p *Proxy) expire(id jute.SessionID) error {
 			p.CutSession(id)
 			return nil
 		}
-		select { // perhaps there is no leader at the moment
-		case <-time.After(betweenTries):
-		case <-ctx.Done():
+		if pause.For(ctx, betweenTries) != nil { // perhaps there is no leader at the moment
 			return err
 		}
 	}

@@ -74,7 +74,7 @@ const ours = `
 	server/replica:    jute internal/fifo internal/format internal/mutant internal/wire server/auth server/datatree server/evaluate
 	                   server/fair server/limits server/session server/zab
 	server/zab/behavior: jute server/zab
-	server/zab/transport: jute internal/accept internal/format internal/keystore internal/misdial server/limits server/secure server/zab
+	server/zab/transport: jute internal/accept internal/format internal/keystore internal/misdial internal/pause server/limits server/secure server/zab
 	server/sim:        jute internal/exact internal/fault internal/mutant internal/resume internal/subtrees internal/testing/crashfs internal/vfs server/auth server/away server/clients/line server/clients/line/register server/clients/line/views server/copies server/datadirs server/datatree server/evaluate server/feed server/limits server/replica server/session
 	                   server/snapshot server/state server/wal server/watch server/zab server/zab/behavior
 
@@ -140,7 +140,7 @@ const ours = `
 	server/snapshot:   jute internal/fault internal/format internal/vfs
 	# The state that a snapshot and entries give, and archives of both outside of servers.
 	server/history:    jute internal/fault internal/secret internal/treediff server/datatree server/snapshot server/zab
-	server/archive/source: jute server/archive server/copies server/history server/zab
+	server/archive/source: jute internal/pause server/archive server/copies server/history server/zab
 	server/archive:    jute internal/fault internal/format internal/secret internal/vfs server/history server/snapshot server/zab
 	server/config:     internal/console internal/jaas internal/keystore internal/secret internal/similar internal/vfs server/auth server/auth/sasl server/limits server/secure
 
@@ -186,10 +186,10 @@ const ours = `
 	server/datatree/treetest: jute server/datatree
 	server/settings:   jute server/config
 	# The past of a server: of a subtree, from snapshots, the log and an archive.
-	server/past:       jute internal/fault internal/treediff server/archive server/auth server/data server/datatree server/history server/snapshot server/state server/wal server/zab
+	server/past:       jute internal/fault internal/pause internal/treediff server/archive server/auth server/data server/datatree server/history server/snapshot server/state server/wal server/zab
 	server/pages:      jute fourletter internal/treediff internal/vfs server/admin server/api server/archive server/audit server/auth server/clients server/config server/console server/console/login server/copies server/data server/datatree server/feed server/history server/past server/settings server/show server/snapshot server/state server/wal server/words server/zab server/zab/transport
 	server/words:      internal/vfs server/base server/clients server/config server/data server/datatree server/monitor server/session server/show server/state
-	server:            jute fourletter internal/fault internal/fifo internal/format internal/secret internal/vfs internal/wire
+	server:            jute fourletter internal/fault internal/fifo internal/format internal/pause internal/secret internal/vfs internal/wire
 	                   server/admin server/api server/archive server/audit server/base server/history server/past
 	                   server/auth server/identities
 	                   server/config server/data server/datadirs server/datatree server/evaluate server/feed
@@ -217,13 +217,13 @@ const ours = `
 	client/cache:      jute client client/tree client/typed internal/pause internal/subtrees
 	# A proxy on the host of clients.
 	edge/memory:       jute client client/cache internal/mutant internal/subtrees internal/treediff
-	edge:              jute fourletter client client/cache client/secure edge/memory internal/accept internal/console internal/expiry internal/frames internal/mutant internal/mux internal/sockets server/away
+	edge:              jute fourletter client client/cache client/secure edge/memory internal/accept internal/console internal/expiry internal/frames internal/mutant internal/mux internal/pause internal/sockets server/away
 	client/oteltrace:  client internal/spans internal/traceid
-	client/zktest:     jute client internal/testing/crashfs server server/config
+	client/zktest:     jute internal/pause client internal/testing/crashfs server server/config
 	cmd/internal/login: client/sasl client/sasl/kerberos client/sasl/scram
 	cmd/zkcli:         client cmd/zkcli/command internal/stdio
-	cmd/zkcli/backup:  internal/vfs jute server/archive server/archive/source server/copies server/datatree server/history server/snapshot server/zab
-	cmd/zkcli/command: client client/secure internal/treediff client/cache client/settle client/tree cmd/zkcli/backup cmd/zkcli/console cmd/zkcli/member cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/subtree cmd/zkcli/why internal/child internal/buildinfo internal/console internal/similar cmd/internal/login migrate/shadow/proxy internal/stdio internal/vfs server/archive server/archive/source server/history server/zab
+	cmd/zkcli/backup:  internal/vfs jute internal/pause server/archive server/archive/source server/copies server/datatree server/history server/snapshot server/zab
+	cmd/zkcli/command: client client/secure internal/treediff client/cache client/settle client/tree cmd/zkcli/backup cmd/zkcli/console cmd/zkcli/member cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/subtree cmd/zkcli/why internal/child internal/buildinfo internal/console internal/pause internal/similar cmd/internal/login migrate/shadow/proxy internal/stdio internal/vfs server/archive server/archive/source server/history server/zab
 	                   recipes recipes/election recipes/hold recipes/lock
 	cmd/zkcli/console: jute client cmd/zkcli/ensemble cmd/zkcli/servers server/api server/console server/show
 	cmd/zkcli/ensemble: cmd/zkcli/servers cmd/zkcli/why server/api
@@ -268,12 +268,12 @@ const ours = `
 	migrate/mirror:   jute internal/vfs server/api server/pages server/audit server/base server/clients server/config server/copies server/data server/datadirs server/datatree server/feed
 	                  server/history server/identities server/monitor server/replica server/secure server/session server/settings server/show
 	                  server/snapshot server/state server/wal server/watch server/words server/zab
-	migrate/standby:  jute migrate/mirror server/api server/archive server/archive/source internal/secret server/config server/copies server/data server/datadirs server/datatree server/history server/show server/zab
-	migrate/takeover: jute migrate/mirror client/sasl/kerberos migrate/apachefiles migrate/apachelink internal/digestmd5 internal/jaas migrate/moving internal/vfs server/config server/copies server/data server/datadirs server/datatree server/secure server/zab
+	migrate/standby:  jute internal/pause migrate/mirror server/api server/archive server/archive/source internal/secret server/config server/copies server/data server/datadirs server/datatree server/history server/show server/zab
+	migrate/takeover: jute migrate/mirror client/sasl/kerberos migrate/apachefiles migrate/apachelink internal/digestmd5 internal/jaas internal/pause migrate/moving internal/vfs server/config server/copies server/data server/datadirs server/datatree server/secure server/zab
 
 	# The comparison of two ensembles, pure, and the connections that it is about.
 	migrate/shadow:   jute internal/fifo
-	migrate/shadow/proxy: jute client migrate/shadow
+	migrate/shadow/proxy: jute internal/pause client migrate/shadow
 
 	# Programs of the books. They see what users see.
 	examples/masterworker/layout: client

@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/zkd-project/zkd/internal/pause"
 	"github.com/zkd-project/zkd/migrate/mirror"
 	"github.com/zkd-project/zkd/server/api"
 	"github.com/zkd-project/zkd/server/archive"
@@ -118,7 +119,7 @@ func (s stop) Unwrap() error { return s.error }
 
 // run follows one server after the other.
 func (f *follower) run(ctx context.Context) error {
-	pause := firstPause
+	delay := firstPause
 	for {
 		last := f.data.Last()
 		err := f.step(ctx)
@@ -131,18 +132,16 @@ func (f *follower) run(ctx context.Context) error {
 			return err
 		}
 		if f.data.Last() != last {
-			pause = firstPause
+			delay = firstPause
 		}
 		f.o.Of.Another()
 		f.status.copied(f.data)
 		f.status.lost(err)
-		f.log.Warn("the ensemble is not followed", zap.Error(err), zap.Stringer("zxid", f.data.Last()), zap.Duration("again in", pause))
-		select {
-		case <-time.After(pause/2 + rand.N(pause)):
-		case <-ctx.Done():
+		f.log.Warn("the ensemble is not followed", zap.Error(err), zap.Stringer("zxid", f.data.Last()), zap.Duration("again in", delay))
+		if pause.For(ctx, delay/2+rand.N(delay)) != nil {
 			return nil
 		}
-		pause = min(2*pause, longestPause)
+		delay = min(2*delay, longestPause)
 	}
 }
 

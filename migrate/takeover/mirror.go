@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/zkd-project/zkd/internal/pause"
 	"github.com/zkd-project/zkd/migrate/apachelink"
 	"github.com/zkd-project/zkd/migrate/mirror"
 	"github.com/zkd-project/zkd/migrate/moving"
@@ -131,7 +132,7 @@ func Mirror(ctx context.Context, o Options) (err error) {
 
 // run follows one leader after the other.
 func (m *follower) run(ctx context.Context) error {
-	pause := dialPause
+	delay := dialPause
 	for i := 0; ; i++ {
 		addr := m.o.From[i%len(m.o.From)]
 		began := time.Now()
@@ -156,14 +157,12 @@ func (m *follower) run(ctx context.Context) error {
 			m.status.unfit()
 		}
 		if conn == nil || time.Since(began) > time.Minute {
-			pause = dialPause
+			delay = dialPause
 		} else {
-			pause = min(2*pause, maxPause)
+			delay = min(2*delay, maxPause)
 		}
 		if (i+1)%len(m.o.From) == 0 || conn != nil {
-			select {
-			case <-time.After(pause/2 + rand.N(pause)):
-			case <-ctx.Done():
+			if pause.For(ctx, delay/2+rand.N(delay)) != nil {
 				return nil
 			}
 		}

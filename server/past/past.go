@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/internal/fault"
+	"github.com/zkd-project/zkd/internal/pause"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/archive"
 	"github.com/zkd-project/zkd/server/data"
@@ -205,12 +206,7 @@ func (s *sources) ownLog(ctx context.Context, after jute.Zxid, fn func(*zab.Entr
 
 // wait waits for the log for a while.
 func wait(ctx context.Context) error {
-	select {
-	case <-time.After(10 * time.Millisecond):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return pause.For(ctx, 10*time.Millisecond)
 }
 
 // At returns a part of the tree as it was at a moment, and what it was made of. The caller has the turn.

@@ -32,7 +32,7 @@ func (f *Follower) Claim(ctx context.Context, to archive.Storage) error {
 		return fmt.Errorf("%v is neither a directory nor a bucket", to)
 	}
 	var lock io.Closer
-	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+	for delay := firstPause; ; delay = min(2*delay, longestPause) {
 		var err error
 		if lock, err = claimDir(work); err == nil {
 			break
@@ -41,7 +41,7 @@ func (f *Follower) Claim(ctx context.Context, to archive.Storage) error {
 		if !vfs.IsShortage(err) {
 			return err
 		}
-		if err := f.failed(ctx, err, pause); err != nil {
+		if err := f.failed(ctx, err, delay); err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/pause"
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/archive"
@@ -65,7 +66,7 @@ func (f *Follower) Run(ctx context.Context) error {
 			<-f.next
 		}
 	}()
-	pause := firstPause
+	delay := firstPause
 	for resumed := false; ; {
 		var err error
 		if !resumed {
@@ -83,29 +84,24 @@ func (f *Follower) Run(ctx context.Context) error {
 		case errors.As(err, new(source.Refused)):
 			return err
 		case err == nil, f.wrote:
-			pause = firstPause
+			delay = firstPause
 		}
 		f.wrote = false
 		if err == nil {
 			continue
 		}
 		f.Another()
-		if err := f.failed(ctx, err, pause); err != nil {
+		if err := f.failed(ctx, err, delay); err != nil {
 			return err
 		}
-		pause = min(2*pause, longestPause)
+		delay = min(2*delay, longestPause)
 	}
 }
 
 // failed reports an error, and waits before another attempt.
-func (f *Follower) failed(ctx context.Context, err error, pause time.Duration) error {
+func (f *Follower) failed(ctx context.Context, err error, delay time.Duration) error {
 	f.Report("%v; trying again", err)
-	select {
-	case <-time.After(pause):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return pause.For(ctx, delay)
 }
 
 // resume finds out what the archive has. If the log ends before the newest base, it continues

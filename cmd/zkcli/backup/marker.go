@@ -16,6 +16,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/zkd-project/zkd/internal/pause"
 )
 
 const (
@@ -49,16 +51,7 @@ type claim struct {
 
 func newMarker(o *objects) *marker {
 	host, _ := os.Hostname()
-	return &marker{objects: o, claim: claim{Host: host, Process: os.Getpid(), Run: rand.Text()}, pause: pause}
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return &marker{objects: o, claim: claim{Host: host, Process: os.Getpid(), Run: rand.Text()}, pause: pause.For}
 }
 
 // acquire makes the claim. It waits for markerLease if there is another one.

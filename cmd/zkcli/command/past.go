@@ -15,6 +15,7 @@ import (
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/tree"
 	"github.com/zkd-project/zkd/cmd/zkcli/subtree"
+	"github.com/zkd-project/zkd/internal/pause"
 	"github.com/zkd-project/zkd/internal/treediff"
 )
 
@@ -77,10 +78,7 @@ func patient[T any](ctx context.Context, c *Call, all func() iter.Seq2[T, error]
 			if !said {
 				c.App.say("somebody else looks at the past of this server: waiting")
 			}
-			select {
-			case <-time.After(200 * time.Millisecond):
-			case <-wait.Done():
-			}
+			_ = pause.For(wait, 200*time.Millisecond)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/internal/pause"
 )
 
 // MayLead returns why a member can't become the leader, or nil. A server that does not tell its state is left to the leader to judge.
@@ -44,9 +45,7 @@ func TransferLeader(ctx context.Context, e Ensemble, id int64, request func(cont
 			}
 		}
 		progress(fmt.Sprintf("server %d takes over", id))
-		select {
-		case <-time.After(200 * time.Millisecond):
-		case <-ctx.Done():
+		if pause.For(ctx, 200*time.Millisecond) != nil {
 			return fmt.Errorf("server %d does not lead: %w", id, ctx.Err())
 		}
 	}

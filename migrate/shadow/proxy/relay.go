@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/pause"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/migrate/shadow"
 )
@@ -66,10 +67,7 @@ func (r *Relay) Serve(ctx context.Context, l net.Listener) error {
 		case errors.Is(err, net.ErrClosed):
 			return fmt.Errorf("accept: %w", err)
 		case err != nil: // most likely there are too many open files: other connections continue, and some may end
-			select {
-			case <-time.After(acceptPause):
-			case <-ctx.Done():
-			}
+			_ = pause.For(ctx, acceptPause)
 			continue
 		}
 		wg.Go(func() { r.relay(ctx, client) })

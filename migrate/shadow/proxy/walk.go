@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/internal/pause"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/migrate/shadow"
 )
@@ -64,7 +65,7 @@ func (w *walker) run(ctx context.Context, root string) error {
 
 // znode compares one znode, and returns the paths of the children that both sides have.
 func (w *walker) znode(ctx context.Context, path string) (children []string, err error) {
-	const attempts, pause = 3, 500 * time.Millisecond
+	const attempts, delay = 3, 500 * time.Millisecond
 	for attempt := 1; ; attempt++ {
 		var nodes [2]shadow.Node
 		var errs [2]error
@@ -87,9 +88,7 @@ func (w *walker) znode(ctx context.Context, path string) (children []string, err
 		if same || attempt == attempts {
 			return common(path, nodes[0].Children, nodes[1].Children), nil
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if pause.For(ctx, delay) != nil {
 			return nil, ctx.Err()
 		}
 	}

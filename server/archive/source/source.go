@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/pause"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -245,9 +246,7 @@ func (l *limited) Read(p []byte) (int, error) {
 		l.begun, l.n = time.Now(), 0
 	}
 	if wait > 0 {
-		select {
-		case <-time.After(wait):
-		case <-l.ctx.Done():
+		if pause.For(l.ctx, wait) != nil {
 			return 0, context.Cause(l.ctx)
 		}
 	}

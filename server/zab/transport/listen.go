@@ -17,6 +17,7 @@ import (
 
 	"github.com/zkd-project/zkd/internal/accept"
 	"github.com/zkd-project/zkd/internal/misdial"
+	"github.com/zkd-project/zkd/internal/pause"
 	"github.com/zkd-project/zkd/server/secure"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -31,7 +32,7 @@ const secretFailures = 10
 // listenLoop keeps listening at an address until ctx ends.
 func (t *Transport) listenLoop(ctx context.Context, addr string) {
 	topic := "listen " + addr
-	pause := t.o.RedialMin
+	delay := t.o.RedialMin
 	for ctx.Err() == nil {
 		start := time.Now()
 		err := t.listenOnce(ctx, addr, topic)
@@ -44,13 +45,10 @@ func (t *Transport) listenLoop(ctx context.Context, addr string) {
 			t.log.Error("can't listen for peers; trying on", zap.String("address", addr), zap.Error(err))
 		}
 		if time.Since(start) > t.o.RedialMax {
-			pause = t.o.RedialMin
+			delay = t.o.RedialMin
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-		}
-		pause = min(2*pause, t.o.RedialMax)
+		_ = pause.For(ctx, delay)
+		delay = min(2*delay, t.o.RedialMax)
 	}
 }
 
@@ -127,7 +125,7 @@ func (t *Transport) CheckPorts() error {
 	if t.o.ListenFunc != nil {
 		return nil
 	}
-	// A name server that does not answer must not delay the start for long.
+	// A name server that does not answer must not pause the start for long.
 	ctx, cancel := context.WithTimeout(t.ctx, 2*bindAttempts*bindPause)
 	defer cancel()
 	listen := func(network, addr string) (net.Listener, error) {
@@ -154,9 +152,7 @@ func (t *Transport) checkPort(listen func(network, addr string) (net.Listener, e
 		case attempt == bindAttempts:
 			return fmt.Errorf("can't listen for the other servers of the ensemble: %w", err)
 		}
-		select {
-		case <-time.After(bindPause):
-		case <-t.ctx.Done():
+		if pause.For(t.ctx, bindPause) != nil {
 			return ErrClosed
 		}
 	}
