@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/internal/mutant"
+	"github.com/zkd-project/zkd/internal/pause"
 )
 
 // Faults of identities.
@@ -206,15 +207,8 @@ const identitiesEvery = 2 * time.Second
 
 // followIdentities follows the changes of the file.
 func (e *Edge) followIdentities() {
-	t := time.NewTicker(identitiesEvery)
-	defer t.Stop()
-	for {
-		select {
-		case <-t.C:
-			e.readIdentities()
-		case <-e.stop.Done():
-			return
-		}
+	for pause.For(e.stop, identitiesEvery) == nil {
+		e.readIdentities()
 	}
 }
 

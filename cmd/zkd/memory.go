@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/internal/pause"
 )
 
 // The garbage collector lets the heap grow by a percentage of the live heap before it
@@ -67,8 +69,6 @@ func tuneMemory(ctx context.Context) {
 	}
 	percent := 0
 	var calm calmness
-	tick := time.NewTicker(gcLook)
-	defer tick.Stop()
 	for {
 		metrics.Read(heap)
 		live, allocated := heap[0].Value.Uint64(), heap[1].Value.Uint64()
@@ -79,10 +79,8 @@ func tuneMemory(ctx context.Context) {
 		if used := heap[2].Value.Uint64() + heap[3].Value.Uint64(); calm.look(allocated) && used >= live+max(releaseLeast, live/16) {
 			debug.FreeOSMemory()
 		}
-		select {
-		case <-ctx.Done():
+		if pause.For(ctx, gcLook) != nil {
 			return
-		case <-tick.C:
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/cache"
 	"github.com/zkd-project/zkd/internal/mutant"
+	"github.com/zkd-project/zkd/internal/pause"
 )
 
 // Faults of what is shown while the servers are away.
@@ -93,14 +94,7 @@ func (m *Memory) followServers() {
 
 // keepUp has the subtrees of Options.Stale be complete up to what clients have seen, and notes that they are current.
 func (m *Memory) keepUp() {
-	tick := time.NewTicker(keepUpEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-m.stop.Done():
-			return
-		}
+	for pause.For(m.stop, keepUpEvery) == nil {
 		now := time.Now()
 		for _, t := range m.trees {
 			if awayAgeless.Planted() && t.stale {

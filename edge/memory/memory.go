@@ -12,6 +12,7 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/cache"
+	"github.com/zkd-project/zkd/internal/pause"
 	"github.com/zkd-project/zkd/internal/subtrees"
 	"github.com/zkd-project/zkd/internal/treediff"
 	"github.com/zkd-project/zkd/jute"
@@ -275,11 +276,7 @@ func (m *Memory) follow() {
 		case <-m.behind:
 		}
 		m.catchUp()
-		pause := time.NewTimer(catchUpPause)
-		select {
-		case <-pause.C:
-		case <-m.stop.Done():
-			pause.Stop()
+		if pause.For(m.stop, catchUpPause) != nil {
 			return
 		}
 	}

@@ -248,14 +248,7 @@ const askEach = time.Second
 
 // askAgain asks the server that is followed what the copy lacks, until ctx is done, and gives the log up if it must not be followed.
 func (f *follower) askAgain(ctx context.Context, log *source.Log) {
-	tick := time.NewTicker(askEach)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
+	for pause.For(ctx, askEach) == nil {
 		if _, err := f.ask(ctx, log); err != nil {
 			log.GiveUp(err)
 			return
