@@ -3,24 +3,20 @@ package jute
 // minACLLen is the length of an encoded ACL entry with empty strings.
 const minACLLen = 12
 
-// Append appends the record.
 func (i *ID) Append(b []byte) []byte {
 	return AppendString(AppendString(b, i.Scheme), i.ID)
 }
 
-// Decode reads the record.
 func (i *ID) Decode(d *Decoder) {
 	// Nearly every ACL is for anyone, so do not copy that name each time.
 	i.Scheme = d.stringOr(WorldAnyone.Scheme)
 	i.ID = d.stringOr(WorldAnyone.ID)
 }
 
-// Append appends the record.
 func (a *ACL) Append(b []byte) []byte {
 	return a.ID.Append(AppendInt32(b, a.Perms))
 }
 
-// Decode reads the record.
 func (a *ACL) Decode(d *Decoder) {
 	a.Perms = Perms(d.Int32())
 	a.ID.Decode(d)

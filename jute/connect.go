@@ -20,7 +20,6 @@ type ConnectRequest struct {
 // others are kept away: see OpDrain. Only zkd's servers heed it.
 const ProtocolOperator = 1
 
-// Append appends the record.
 func (r *ConnectRequest) Append(b []byte) []byte {
 	b = AppendInt32(b, r.ProtocolVersion)
 	b = AppendInt64(b, r.LastZxidSeen)
@@ -54,7 +53,6 @@ type ConnectResponse struct {
 	HasReadOnly bool
 }
 
-// Append appends the record.
 func (r *ConnectResponse) Append(b []byte) []byte {
 	b = AppendInt32(b, r.ProtocolVersion)
 	b = AppendInt32(b, r.TimeoutMs)

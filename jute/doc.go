@@ -10,8 +10,9 @@
 //
 // # Encoding and decoding
 //
-// Encoders append to a slice and return it, like strconv.AppendInt; they allocate only to
-// grow that slice. Decoding uses a [Decoder], which remembers the first error and checks
+// A record has a method Append, which appends its encoding, and a method Decode, which reads
+// it; these say more only where there is more to know. Encoders append to a slice and return
+// it, like strconv.AppendInt; they allocate only to grow that slice. Decoding uses a [Decoder], which remembers the first error and checks
 // every length against the remaining bytes before it allocates. A decoding error wraps
 // [ErrMarshalling], the code with which the request is answered.
 //

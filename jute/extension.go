@@ -86,7 +86,6 @@ type ExtensionRequest struct {
 	Holder    Holder // with FeatureMoved
 }
 
-// Append appends the record.
 func (r *ExtensionRequest) Append(b []byte) []byte {
 	b = AppendInt64(appendFeatures(b, r.Features), r.Confirmed)
 	if r.Features&FeatureMoved != 0 {
@@ -138,7 +137,6 @@ type ExtensionResponse struct {
 	Replies int32
 }
 
-// Append appends the record.
 func (r *ExtensionResponse) Append(b []byte) []byte {
 	return AppendInt32(AppendInt64(appendFeatures(b, r.Features), r.Done), r.Replies)
 }

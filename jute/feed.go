@@ -17,7 +17,6 @@ type SubscribeRequest struct {
 	Credit    int32 // see CreditRequest
 }
 
-// Append appends the record.
 func (r *SubscribeRequest) Append(b []byte) []byte {
 	b = AppendInt32(AppendString(b, r.Path), r.Feed)
 	b = AppendInt64(AppendBool(b, r.Recursive), r.After)
@@ -25,7 +24,6 @@ func (r *SubscribeRequest) Append(b []byte) []byte {
 	return AppendInt32(b, r.Credit)
 }
 
-// Decode reads the record.
 func (r *SubscribeRequest) Decode(d *Decoder) {
 	r.Path, r.Feed = d.notNull(), d.Int32()
 	r.Recursive, r.After = d.Bool(), Zxid(d.Int64())
@@ -41,12 +39,10 @@ type SubscribeResponse struct {
 	Compacted bool
 }
 
-// Append appends the record.
 func (r *SubscribeResponse) Append(b []byte) []byte {
 	return AppendBool(AppendInt64(b, r.Zxid), r.Compacted)
 }
 
-// Decode reads the record.
 func (r *SubscribeResponse) Decode(d *Decoder) {
 	r.Zxid, r.Compacted = Zxid(d.Int64()), d.Bool()
 }
@@ -59,19 +55,15 @@ type CreditRequest struct {
 	Credit int32 // to be added
 }
 
-// Append appends the record.
 func (r *CreditRequest) Append(b []byte) []byte { return AppendInt32(AppendInt32(b, r.Feed), r.Credit) }
 
-// Decode reads the record.
 func (r *CreditRequest) Decode(d *Decoder) { r.Feed, r.Credit = d.Int32(), d.Int32() }
 
 // UnsubscribeRequest is the body of unsubscribe, an operation of FeatureFeed.
 type UnsubscribeRequest struct{ Feed int32 }
 
-// Append appends the record.
 func (r *UnsubscribeRequest) Append(b []byte) []byte { return AppendInt32(b, r.Feed) }
 
-// Decode reads the record.
 func (r *UnsubscribeRequest) Decode(d *Decoder) { r.Feed = d.Int32() }
 
 // FeedEvent is the body of an event of a feed. Its reply header has XidFeed, and the same zxid.
@@ -88,7 +80,6 @@ type FeedEvent struct {
 	Changes []Change
 }
 
-// Append appends the record.
 func (e *FeedEvent) Append(b []byte) []byte {
 	b = AppendBool(AppendInt64(AppendInt32(b, e.Feed), e.Zxid), e.Compacted)
 	b = AppendInt32(AppendBool(b, e.Level), int32(len(e.Changes)))
@@ -98,7 +89,6 @@ func (e *FeedEvent) Append(b []byte) []byte {
 	return b
 }
 
-// Decode reads the record.
 func (e *FeedEvent) Decode(d *Decoder) {
 	e.Feed, e.Zxid, e.Compacted, e.Level = d.Int32(), Zxid(d.Int64()), d.Bool(), d.Bool()
 	if n, _ := d.Count(minChange); n > 0 {

@@ -6,12 +6,10 @@ type RequestHeader struct {
 	Type OpCode
 }
 
-// Append appends the record.
 func (r *RequestHeader) Append(b []byte) []byte {
 	return AppendInt32(AppendInt32(b, r.Xid), r.Type)
 }
 
-// Decode reads the record.
 func (r *RequestHeader) Decode(d *Decoder) {
 	r.Xid = d.Int32()
 	r.Type = OpCode(d.Int32())
@@ -25,14 +23,12 @@ type ReplyHeader struct {
 	Err  Code // 0 for success
 }
 
-// Append appends the record.
 func (r *ReplyHeader) Append(b []byte) []byte {
 	b = AppendInt32(b, r.Xid)
 	b = AppendInt64(b, r.Zxid)
 	return AppendInt32(b, r.Err)
 }
 
-// Decode reads the record.
 func (r *ReplyHeader) Decode(d *Decoder) {
 	r.Xid = d.Int32()
 	r.Zxid = Zxid(d.Int64())

@@ -16,14 +16,12 @@ type MultiHeader struct {
 // multiEnd ends the list of operations and of results.
 var multiEnd = MultiHeader{Type: OpError, Done: true, Err: -1}
 
-// Append appends the record.
 func (h *MultiHeader) Append(b []byte) []byte {
 	b = AppendInt32(b, h.Type)
 	b = AppendBool(b, h.Done)
 	return AppendInt32(b, h.Err)
 }
 
-// Decode reads the record.
 func (h *MultiHeader) Decode(d *Decoder) {
 	h.Type = OpCode(d.Int32())
 	h.Done = d.Bool()
@@ -168,7 +166,6 @@ type MultiRequest struct {
 	Ops []MultiOp
 }
 
-// Append appends the record.
 func (r *MultiRequest) Append(b []byte) []byte {
 	for i := range r.Ops {
 		h := MultiHeader{Type: r.Ops[i].Type, Err: -1}
@@ -283,7 +280,6 @@ type MultiResponse struct {
 	Results []MultiResult
 }
 
-// Append appends the record.
 func (r *MultiResponse) Append(b []byte) []byte {
 	for i := range r.Results {
 		b = r.Results[i].Append(b)

@@ -16,13 +16,11 @@ type ChildrenPageRequest struct {
 	Show  int32
 }
 
-// Append appends the record.
 func (r *ChildrenPageRequest) Append(b []byte) []byte {
 	b = AppendString(AppendString(b, r.Path), r.After)
 	return AppendInt32(AppendInt32(b, r.Limit), r.Show)
 }
 
-// Decode reads the record.
 func (r *ChildrenPageRequest) Decode(d *Decoder) {
 	r.Path, r.After = d.notNull(), d.notNull()
 	r.Limit, r.Show = d.Int32(), d.Int32()
@@ -48,7 +46,6 @@ type PageChild struct {
 	Data []byte // null without ShowData
 }
 
-// Append appends the record.
 func (r *ChildrenPageResponse) Append(b []byte) []byte {
 	b = AppendStrings(r.Stat.Append(AppendInt64(b, r.Zxid)), r.Names)
 	b = AppendInt32(b, int32(len(r.Children)))
@@ -58,7 +55,6 @@ func (r *ChildrenPageResponse) Append(b []byte) []byte {
 	return AppendBool(b, r.More)
 }
 
-// Decode reads the record.
 func (r *ChildrenPageResponse) Decode(d *Decoder) {
 	r.Zxid = Zxid(d.Int64())
 	r.Stat.Decode(d)
@@ -75,13 +71,11 @@ func (r *ChildrenPageResponse) Decode(d *Decoder) {
 // minPageChild is the least length of a PageChild.
 const minPageChild = 4 + 4 + 68 + 4
 
-// Append appends the record.
 func (c *PageChild) Append(b []byte) []byte {
 	b = AppendInt32(AppendString(b, c.Name), c.Err)
 	return AppendBuffer(c.Stat.Append(b), c.Data)
 }
 
-// Decode reads the record.
 func (c *PageChild) Decode(d *Decoder) {
 	c.Name, c.Err = d.String(), Code(d.Int32())
 	c.Stat.Decode(d)
@@ -95,12 +89,10 @@ type SubtreePageRequest struct {
 	Show int32 // ShowStats, ShowData or ShowACLs; with ShowNames there are no nodes, and the view ends
 }
 
-// Append appends the record.
 func (r *SubtreePageRequest) Append(b []byte) []byte {
 	return AppendInt32(AppendInt64(AppendString(b, r.Path), r.View), r.Show)
 }
 
-// Decode reads the record.
 func (r *SubtreePageRequest) Decode(d *Decoder) {
 	r.Path, r.View, r.Show = d.notNull(), d.Int64(), d.Int32()
 }
@@ -123,16 +115,13 @@ type SubtreeNode struct {
 // minSubtreeNode is the least length of a SubtreeNode.
 const minSubtreeNode = minPageChild + 4
 
-// Append appends the record.
 func (n *SubtreeNode) Append(b []byte) []byte { return AppendACLs(n.PageChild.Append(b), n.ACL) }
 
-// Decode reads the record.
 func (n *SubtreeNode) Decode(d *Decoder) {
 	n.PageChild.Decode(d)
 	n.ACL = d.ACLs()
 }
 
-// Append appends the record.
 func (r *SubtreePageResponse) Append(b []byte) []byte {
 	b = AppendInt32(AppendInt64(AppendInt64(b, r.Zxid), r.View), int32(len(r.Nodes)))
 	for i := range r.Nodes {
@@ -141,7 +130,6 @@ func (r *SubtreePageResponse) Append(b []byte) []byte {
 	return b
 }
 
-// Decode reads the record.
 func (r *SubtreePageResponse) Decode(d *Decoder) {
 	r.Zxid, r.View = Zxid(d.Int64()), d.Int64()
 	if n, _ := d.Count(minSubtreeNode); n > 0 {

@@ -20,13 +20,11 @@ type PastRequest struct {
 	Limit int32 // the largest number of changes; 0 leaves it to the server
 }
 
-// Append appends the record.
 func (r *PastRequest) Append(b []byte) []byte {
 	b = AppendInt32(AppendInt64(AppendString(b, r.Path), r.Look), r.Show)
 	return AppendInt32(AppendInt64(AppendInt64(AppendBool(b, r.Below), r.Zxid), r.Time), r.Limit)
 }
 
-// Decode reads the record.
 func (r *PastRequest) Decode(d *Decoder) {
 	r.Path, r.Look, r.Show, r.Below = d.notNull(), d.Int64(), d.Int32(), d.Bool()
 	r.Zxid, r.Time, r.Limit = Zxid(d.Int64()), d.Int64(), d.Int32()
@@ -63,7 +61,6 @@ type PastChange struct {
 	Address string
 }
 
-// Append appends the record.
 func (r *PastResponse) Append(b []byte) []byte {
 	b = AppendString(AppendInt32(AppendInt64(b, r.Look), r.Code), r.Text)
 	b = AppendBool(AppendString(AppendInt64(AppendInt64(b, r.Zxid), r.Time), r.From), r.More)
@@ -78,7 +75,6 @@ func (r *PastResponse) Append(b []byte) []byte {
 	return b
 }
 
-// Decode reads the record.
 func (r *PastResponse) Decode(d *Decoder) {
 	r.Look, r.Code, r.Text = d.Int64(), Code(d.Int32()), d.String()
 	r.Zxid, r.Time, r.From, r.More = Zxid(d.Int64()), d.Int64(), d.String(), d.Bool()
@@ -99,7 +95,6 @@ func (r *PastResponse) Decode(d *Decoder) {
 // minPastChange is the least length of a PastChange.
 const minPastChange = 3*8 + 2*4 + 2*4 + statBytes + 4 + 2*4 + 2*4
 
-// Append appends the record.
 func (c *PastChange) Append(b []byte) []byte {
 	b = AppendInt64(AppendInt64(AppendInt64(b, c.Zxid), c.Time), c.Session)
 	b = AppendString(AppendString(AppendInt32(AppendInt32(b, c.Xid), c.Of), c.Op), c.Name)
@@ -107,7 +102,6 @@ func (c *PastChange) Append(b []byte) []byte {
 	return AppendString(AppendString(b, c.User), c.Address)
 }
 
-// Decode reads the record.
 func (c *PastChange) Decode(d *Decoder) {
 	c.Zxid, c.Time, c.Session = Zxid(d.Int64()), d.Int64(), SessionID(d.Int64())
 	c.Xid, c.Of, c.Op, c.Name = d.Int32(), d.Int32(), d.String(), d.String()

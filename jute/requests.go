@@ -13,7 +13,6 @@ type CreateRequest struct {
 	Mode CreateMode
 }
 
-// Append appends the record.
 func (r *CreateRequest) Append(b []byte) []byte {
 	b = AppendString(b, r.Path)
 	b = AppendBuffer(b, r.Data)
@@ -21,7 +20,6 @@ func (r *CreateRequest) Append(b []byte) []byte {
 	return AppendInt32(b, r.Mode)
 }
 
-// Decode reads the record.
 func (r *CreateRequest) Decode(d *Decoder) {
 	r.Path = d.notNull()
 	r.Data = d.Buffer()
@@ -35,12 +33,10 @@ type CreateTTLRequest struct {
 	TTL int64 // milliseconds, 1 to MaxTTL
 }
 
-// Append appends the record.
 func (r *CreateTTLRequest) Append(b []byte) []byte {
 	return AppendInt64(r.CreateRequest.Append(b), r.TTL)
 }
 
-// Decode reads the record.
 func (r *CreateTTLRequest) Decode(d *Decoder) {
 	r.CreateRequest.Decode(d)
 	r.TTL = d.Int64()
@@ -52,12 +48,10 @@ type DeleteRequest struct {
 	Version int32 // the node's version, or -1 for any
 }
 
-// Append appends the record.
 func (r *DeleteRequest) Append(b []byte) []byte {
 	return AppendInt32(AppendString(b, r.Path), r.Version)
 }
 
-// Decode reads the record.
 func (r *DeleteRequest) Decode(d *Decoder) {
 	r.Path = d.notNull()
 	r.Version = d.Int32()
@@ -69,12 +63,10 @@ type CheckVersionRequest struct {
 	Version int32 // the node's version, or -1 for any
 }
 
-// Append appends the record.
 func (r *CheckVersionRequest) Append(b []byte) []byte {
 	return AppendInt32(AppendString(b, r.Path), r.Version)
 }
 
-// Decode reads the record.
 func (r *CheckVersionRequest) Decode(d *Decoder) {
 	r.Path = d.String()
 	r.Version = d.Int32()
@@ -87,14 +79,12 @@ type SetDataRequest struct {
 	Version int32  // the node's version, or -1 for any
 }
 
-// Append appends the record.
 func (r *SetDataRequest) Append(b []byte) []byte {
 	b = AppendString(b, r.Path)
 	b = AppendBuffer(b, r.Data)
 	return AppendInt32(b, r.Version)
 }
 
-// Decode reads the record.
 func (r *SetDataRequest) Decode(d *Decoder) {
 	r.Path = d.String()
 	r.Data = d.Buffer()
@@ -108,14 +98,12 @@ type SetACLRequest struct {
 	Version int32 // the node's aversion, or -1 for any
 }
 
-// Append appends the record.
 func (r *SetACLRequest) Append(b []byte) []byte {
 	b = AppendString(b, r.Path)
 	b = AppendACLs(b, r.ACL)
 	return AppendInt32(b, r.Version)
 }
 
-// Decode reads the record.
 func (r *SetACLRequest) Decode(d *Decoder) {
 	r.Path = d.String()
 	r.ACL = d.ACLs()
@@ -127,10 +115,8 @@ type PathRequest struct {
 	Path string
 }
 
-// Append appends the record.
 func (r *PathRequest) Append(b []byte) []byte { return AppendString(b, r.Path) }
 
-// Decode reads the record.
 func (r *PathRequest) Decode(d *Decoder) { r.Path = d.notNull() }
 
 // PathWatchRequest is the body of exists, getData, getChildren and
@@ -140,12 +126,10 @@ type PathWatchRequest struct {
 	Watch bool // set a watch
 }
 
-// Append appends the record.
 func (r *PathWatchRequest) Append(b []byte) []byte {
 	return AppendBool(AppendString(b, r.Path), r.Watch)
 }
 
-// Decode reads the record.
 func (r *PathWatchRequest) Decode(d *Decoder) {
 	r.Path = d.notNull()
 	r.Watch = d.Bool()
@@ -156,10 +140,8 @@ type SyncRequest struct {
 	Path string
 }
 
-// Append appends the record.
 func (r *SyncRequest) Append(b []byte) []byte { return AppendString(b, r.Path) }
 
-// Decode reads the record.
 func (r *SyncRequest) Decode(d *Decoder) { r.Path = d.String() }
 
 // GetEphemeralsRequest is the body of getEphemerals.
@@ -167,10 +149,8 @@ type GetEphemeralsRequest struct {
 	Prefix string // of strings, not of path components; "" or null matches all
 }
 
-// Append appends the record.
 func (r *GetEphemeralsRequest) Append(b []byte) []byte { return appendNullString(b, r.Prefix) }
 
-// Decode reads the record.
 func (r *GetEphemeralsRequest) Decode(d *Decoder) { r.Prefix = d.String() }
 
 // ReconfigRequest is the body of reconfig. Each string is a comma-separated list; "", which is
@@ -184,7 +164,6 @@ type ReconfigRequest struct {
 	ConfigID     int64 // version that the current config must have, or -1 for any
 }
 
-// Append appends the record.
 func (r *ReconfigRequest) Append(b []byte) []byte {
 	b = appendNullString(b, r.Joining)
 	b = appendNullString(b, r.Leaving)
@@ -196,7 +175,6 @@ func (r *ReconfigRequest) Append(b []byte) []byte {
 	return AppendInt64(b, r.ConfigID)
 }
 
-// Decode reads the record.
 func (r *ReconfigRequest) Decode(d *Decoder) {
 	r.Joining = d.String()
 	r.Leaving = d.String()
@@ -219,10 +197,8 @@ type TransferLeaderRequest struct {
 	Server int32 // id of the new leader
 }
 
-// Append appends the record.
 func (r *TransferLeaderRequest) Append(b []byte) []byte { return AppendInt32(b, r.Server) }
 
-// Decode reads the record.
 func (r *TransferLeaderRequest) Decode(d *Decoder) { r.Server = d.Int32() }
 
 // DrainRequest is the body of drain.
@@ -234,7 +210,6 @@ type DrainRequest struct {
 	KeepAwayMs  int64
 }
 
-// Append appends the record.
 func (r *DrainRequest) Append(b []byte) []byte {
 	b = AppendInt32(b, r.Percent)
 	if r.HasKeepAway {
@@ -265,14 +240,12 @@ type ConfigureRequest struct {
 	Key, Value string
 }
 
-// Append appends the record.
 func (r *ConfigureRequest) Append(b []byte) []byte {
 	b = AppendInt32(b, r.Action)
 	b = AppendString(b, r.Key)
 	return AppendString(b, r.Value)
 }
 
-// Decode reads the record.
 func (r *ConfigureRequest) Decode(d *Decoder) {
 	r.Action, r.Key, r.Value = d.Int32(), d.String(), d.String()
 }
@@ -283,12 +256,10 @@ type ConfigureResponse struct {
 	Text string // the configuration or what has changed; the reason if it is not done
 }
 
-// Append appends the record.
 func (r *ConfigureResponse) Append(b []byte) []byte {
 	return AppendString(AppendBool(b, r.Done), r.Text)
 }
 
-// Decode reads the record.
 func (r *ConfigureResponse) Decode(d *Decoder) { r.Done, r.Text = d.Bool(), d.String() }
 
 // AuthRequest is the body of auth: Apache's AuthPacket.
@@ -298,14 +269,12 @@ type AuthRequest struct {
 	Auth   []byte // meaning depends on the scheme, often user:password
 }
 
-// Append appends the record.
 func (r *AuthRequest) Append(b []byte) []byte {
 	b = AppendInt32(b, r.Type)
 	b = AppendString(b, r.Scheme)
 	return AppendBuffer(b, r.Auth)
 }
 
-// Decode reads the record.
 func (r *AuthRequest) Decode(d *Decoder) {
 	r.Type = d.Int32()
 	r.Scheme = d.String()
@@ -318,8 +287,6 @@ type SASLToken struct {
 	Token []byte // nil is null
 }
 
-// Append appends the record.
 func (r *SASLToken) Append(b []byte) []byte { return AppendBuffer(b, r.Token) }
 
-// Decode reads the record.
 func (r *SASLToken) Decode(d *Decoder) { r.Token = d.Buffer() }

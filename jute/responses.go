@@ -8,10 +8,8 @@ type PathResponse struct {
 	Path string
 }
 
-// Append appends the record.
 func (r *PathResponse) Append(b []byte) []byte { return AppendString(b, r.Path) }
 
-// Decode reads the record.
 func (r *PathResponse) Decode(d *Decoder) { r.Path = d.String() }
 
 // Create2Response is the response of create2, createContainer and createTTL.
@@ -20,12 +18,10 @@ type Create2Response struct {
 	Stat Stat
 }
 
-// Append appends the record.
 func (r *Create2Response) Append(b []byte) []byte {
 	return r.Stat.Append(AppendString(b, r.Path))
 }
 
-// Decode reads the record.
 func (r *Create2Response) Decode(d *Decoder) {
 	r.Path = d.String()
 	r.Stat.Decode(d)
@@ -38,12 +34,10 @@ type GetDataResponse struct {
 	Stat Stat
 }
 
-// Append appends the record.
 func (r *GetDataResponse) Append(b []byte) []byte {
 	return r.Stat.Append(AppendBuffer(b, r.Data))
 }
 
-// Decode reads the record.
 func (r *GetDataResponse) Decode(d *Decoder) {
 	r.Data = d.Buffer()
 	r.Stat.Decode(d)
@@ -55,12 +49,10 @@ type GetACLResponse struct {
 	Stat Stat
 }
 
-// Append appends the record.
 func (r *GetACLResponse) Append(b []byte) []byte {
 	return r.Stat.Append(AppendACLs(b, r.ACL))
 }
 
-// Decode reads the record.
 func (r *GetACLResponse) Decode(d *Decoder) {
 	r.ACL = d.ACLs()
 	r.Stat.Decode(d)
@@ -72,10 +64,8 @@ type GetChildrenResponse struct {
 	Children []string
 }
 
-// Append appends the record.
 func (r *GetChildrenResponse) Append(b []byte) []byte { return AppendStrings(b, r.Children) }
 
-// Decode reads the record.
 func (r *GetChildrenResponse) Decode(d *Decoder) { r.Children = d.Strings() }
 
 // GetChildren2Response is the response of getChildren2.
@@ -84,12 +74,10 @@ type GetChildren2Response struct {
 	Stat     Stat // of the parent
 }
 
-// Append appends the record.
 func (r *GetChildren2Response) Append(b []byte) []byte {
 	return r.Stat.Append(AppendStrings(b, r.Children))
 }
 
-// Decode reads the record.
 func (r *GetChildren2Response) Decode(d *Decoder) {
 	r.Children = d.Strings()
 	r.Stat.Decode(d)
@@ -101,10 +89,8 @@ type GetEphemeralsResponse struct {
 	Paths []string
 }
 
-// Append appends the record.
 func (r *GetEphemeralsResponse) Append(b []byte) []byte { return AppendStrings(b, r.Paths) }
 
-// Decode reads the record.
 func (r *GetEphemeralsResponse) Decode(d *Decoder) { r.Paths = d.Strings() }
 
 // GetAllChildrenNumberResponse is the response of getAllChildrenNumber.
@@ -112,10 +98,8 @@ type GetAllChildrenNumberResponse struct {
 	Total int32 // descendants, without the node itself
 }
 
-// Append appends the record.
 func (r *GetAllChildrenNumberResponse) Append(b []byte) []byte { return AppendInt32(b, r.Total) }
 
-// Decode reads the record.
 func (r *GetAllChildrenNumberResponse) Decode(d *Decoder) { r.Total = d.Int32() }
 
 // ErrorResponse is the response of addWatch.
@@ -123,10 +107,8 @@ type ErrorResponse struct {
 	Err Code // 0
 }
 
-// Append appends the record.
 func (r *ErrorResponse) Append(b []byte) []byte { return AppendInt32(b, r.Err) }
 
-// Decode reads the record.
 func (r *ErrorResponse) Decode(d *Decoder) { r.Err = Code(d.Int32()) }
 
 // ClientInfo is an identity of a connection as whoAmI shows it.
@@ -140,7 +122,6 @@ type WhoAmIResponse struct {
 	Clients []ClientInfo
 }
 
-// Append appends the record.
 func (r *WhoAmIResponse) Append(b []byte) []byte {
 	b = AppendInt32(b, int32(len(r.Clients)))
 	for i := range r.Clients {
@@ -150,7 +131,6 @@ func (r *WhoAmIResponse) Append(b []byte) []byte {
 	return b
 }
 
-// Decode reads the record.
 func (r *WhoAmIResponse) Decode(d *Decoder) {
 	r.Clients = nil
 	n, _ := d.Count(8)

@@ -3,7 +3,6 @@ package jute
 // StatLen is the length in bytes of an encoded Stat.
 const StatLen = 68
 
-// Append appends the record.
 func (s *Stat) Append(b []byte) []byte {
 	b = AppendInt64(b, s.Czxid)
 	b = AppendInt64(b, s.Mzxid)
@@ -18,7 +17,6 @@ func (s *Stat) Append(b []byte) []byte {
 	return AppendInt64(b, s.Pzxid)
 }
 
-// Decode reads the record.
 func (s *Stat) Decode(d *Decoder) {
 	s.Czxid = Zxid(d.Int64())
 	s.Mzxid = Zxid(d.Int64())

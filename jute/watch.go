@@ -7,14 +7,12 @@ type WatcherEvent struct {
 	Path  string
 }
 
-// Append appends the record.
 func (r *WatcherEvent) Append(b []byte) []byte {
 	b = AppendInt32(b, r.Type)
 	b = AppendInt32(b, r.State)
 	return AppendString(b, r.Path)
 }
 
-// Decode reads the record.
 func (r *WatcherEvent) Decode(d *Decoder) {
 	r.Type = EventType(d.Int32())
 	r.State = KeeperState(d.Int32())
@@ -68,7 +66,6 @@ type AddWatchRequest struct {
 	Mode AddWatchMode
 }
 
-// Append appends the record.
 func (r *AddWatchRequest) Append(b []byte) []byte {
 	return AppendInt32(AppendString(b, r.Path), r.Mode)
 }
@@ -88,7 +85,6 @@ type RemoveWatchesRequest struct {
 	Type WatchType
 }
 
-// Append appends the record.
 func (r *RemoveWatchesRequest) Append(b []byte) []byte {
 	return AppendInt32(AppendString(b, r.Path), r.Type)
 }
