@@ -349,18 +349,15 @@ func (l *following) apply(changes []client.Change) {
 	l.observeLocked(changes)
 }
 
-// keeper carries changes out.
+// keeper carries changes out. It implements subtrees.Keeper.
 type keeper struct{ l *following }
 
-// Put implements subtrees.Keeper.
 func (k keeper) Put(path string, data []byte, stat client.Stat) { k.l.putLocked(path, data, stat) }
 
-// Set implements subtrees.Keeper.
 func (k keeper) Set(n *subtrees.Node, path string, data []byte, stat client.Stat) {
 	k.l.setLocked(n, path, data, stat)
 }
 
-// Remove implements subtrees.Keeper.
 func (k keeper) Remove(n *subtrees.Node, path string, hidden bool) {
 	if hidden {
 		k.l.forbidLocked(path, client.ErrNoAuth)

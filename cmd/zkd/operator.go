@@ -15,12 +15,12 @@ import (
 )
 
 // operator changes the members for the HTTP API, as zkcli member does: it plans and waits as that, and asks the members for their state. What it
-// changes are requests of the caller.
+// changes are requests of the caller. It implements api.Operator.
 type operator struct {
 	asker servers.Asker
 }
 
-// reached is the ensemble that a caller changes.
+// reached is the ensemble that a caller changes. It implements member.Ensemble.
 type reached struct {
 	api.Access
 	asker servers.Asker
@@ -29,27 +29,22 @@ type reached struct {
 // stateWithin is how long a server may take to tell its state, as for zkcli member.
 const stateWithin = 3 * time.Second
 
-// Members implements member.Ensemble.
 func (e *reached) Members(context.Context) (string, error) {
 	text, err := e.Access.Members()
 	return text, clientError(jute.OpGetData, err)
 }
 
-// MayChange implements member.Ensemble.
 func (e *reached) MayChange(context.Context) error {
 	return clientError(jute.OpSetData, e.Access.MayChange())
 }
 
-// Reconfig implements member.Ensemble.
 func (e *reached) Reconfig(_ context.Context, m client.Members, version int64) (string, error) {
 	text, err := e.Access.Reconfig(m.Joining, m.Leaving, m.All, version)
 	return text, clientError(jute.OpReconfig, err)
 }
 
-// Address implements member.Ensemble.
 func (e *reached) Address(s member.Server) string { return s.Address(e.asker) }
 
-// Look implements member.Ensemble.
 func (e *reached) Look(ctx context.Context, addrs []string) []servers.View {
 	return servers.LookAll(ctx, addrs, stateWithin, e.asker.Look)
 }
@@ -63,7 +58,6 @@ func clientError(op jute.OpCode, err error) error {
 	return &client.Error{Op: op, Err: code, Ambiguous: code == jute.ErrConnectionLoss && op.Write()}
 }
 
-// Change implements api.Operator.
 func (o *operator) Change(ctx context.Context, a api.Access, r *api.MemberRequest, how api.ChangeOptions) (*api.MemberChange, error) {
 	change, err := changeOf(r)
 	if err != nil {
@@ -139,7 +133,6 @@ func tolerance(t member.Tolerance) api.Tolerance {
 	return api.Tolerance{Voters: int64(t.Voters), Up: int64(t.Up), Spare: int64(t.Spare), Text: t.String()}
 }
 
-// TransferLeader implements api.Operator.
 func (o *operator) TransferLeader(ctx context.Context, a api.Access, id int64, dryRun bool) error {
 	e := &reached{a, o.asker}
 	st, err := member.Look(ctx, e, id)
@@ -152,7 +145,6 @@ func (o *operator) TransferLeader(ctx context.Context, a api.Access, id int64, d
 	return member.TransferLeader(ctx, e, id, func(context.Context) error { return clientError(jute.OpTransferLeader, a.TransferLeader(id)) }, func(string) {})
 }
 
-// Welcomes implements api.Operator.
 func (o *operator) Welcomes(ctx context.Context, a api.Access, id int64) (bool, error) {
 	st, err := member.Look(ctx, &reached{a, o.asker}, id)
 	return err == nil && st.Welcomes(id), err

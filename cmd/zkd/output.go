@@ -12,14 +12,13 @@ import (
 	"github.com/zkd-project/zkd/migrate/moving"
 )
 
-// outputFlag is the flag --output: whether a result is a text for people or JSON.
+// outputFlag is the flag --output: whether a result is a text for people or JSON. It implements pflag.Value.
 type outputFlag struct{ json bool }
 
 func (o *outputFlag) add(fl *pflag.FlagSet) {
 	fl.VarP(o, "output", "o", "form of the output: text or json")
 }
 
-// String implements pflag.Value.
 func (o *outputFlag) String() string {
 	if o.json {
 		return "json"
@@ -27,7 +26,6 @@ func (o *outputFlag) String() string {
 	return "text"
 }
 
-// Set implements pflag.Value.
 func (o *outputFlag) Set(form string) error {
 	if form != "text" && form != "json" {
 		return errors.New("there are text and json")
@@ -36,7 +34,6 @@ func (o *outputFlag) Set(form string) error {
 	return nil
 }
 
-// Type implements pflag.Value.
 func (*outputFlag) Type() string { return "form" }
 
 func (o *outputFlag) write(w io.Writer, result interface{ Text() string }) error {

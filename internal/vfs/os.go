@@ -134,9 +134,9 @@ func (OS) Space(name string) (Space, error) {
 	return s, nil
 }
 
+// osFile implements File.
 type osFile struct{ *os.File }
 
-// SyncData implements File.
 func (f osFile) SyncData() error {
 	if err := fdatasync(f.File); err != nil {
 		return &fs.PathError{Op: "fdatasync", Path: f.Name(), Err: err}
@@ -144,5 +144,4 @@ func (f osFile) SyncData() error {
 	return nil
 }
 
-// Orphaned implements File.
 func (f osFile) Orphaned() bool { return orphaned(f.File) }

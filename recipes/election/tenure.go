@@ -23,10 +23,8 @@ type tenure struct {
 	acknowledged bool // a leader's acknowledgement may exist
 }
 
-// Context implements hold.Tenure.
 func (t *tenure) Context() context.Context { return t.hold.Context() }
 
-// Err implements hold.Tenure.
 func (t *tenure) Err() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -104,7 +104,6 @@ func lost(err error) error {
 	return notAllowed(err)
 }
 
-// Members implements Access.
 func (a *access) Members() (string, error) {
 	var got jute.GetDataResponse
 	r, err := a.c.last([]request{{jute.OpSync, &jute.SyncRequest{Path: configPath}}, {jute.OpGetData, &jute.PathWatchRequest{Path: configPath}}})
@@ -134,7 +133,6 @@ func (a *access) MayChange() error {
 	return lost(err)
 }
 
-// Reconfig implements Access.
 func (a *access) Reconfig(joining, leaving, all string, version int64) (string, error) {
 	a.version = ""
 	var got jute.GetDataResponse
@@ -142,7 +140,6 @@ func (a *access) Reconfig(joining, leaving, all string, version int64) (string, 
 	return string(got.Data), lost(err)
 }
 
-// TransferLeader implements Access.
 func (a *access) TransferLeader(id int64) error {
 	_, err := a.c.send(jute.OpTransferLeader, &jute.TransferLeaderRequest{Server: int32(id)}, nil)
 	return lost(err)

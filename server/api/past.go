@@ -382,7 +382,7 @@ func reversalTag(r *treediff.Reversal, out *Restoration) string {
 	return fmt.Sprintf(`"%x"`, h.Sum(nil)[:16])
 }
 
-// writes is where a Reversal writes: the caller's connection, as all its writes.
+// writes is where a Reversal writes: the caller's connection, as all its writes. It implements treediff.Target.
 type writes struct{ *call }
 
 // Ensure implements treediff.Target: what is above the subtree is another one's.
@@ -395,12 +395,10 @@ func (w writes) Ensure(_ context.Context, path string) error {
 	return err
 }
 
-// Grace implements treediff.Target.
 func (w writes) Grace(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, func() {}
 }
 
-// Multi implements treediff.Target.
 func (w writes) Multi(_ context.Context, ops []jute.MultiOp) (failed string, err error) {
 	r, err := w.last([]request{{jute.OpMulti, &jute.MultiRequest{Ops: ops}}})
 	if err != nil {
@@ -424,7 +422,6 @@ func (w writes) Multi(_ context.Context, ops []jute.MultiOp) (failed string, err
 	return "", nil
 }
 
-// SetACL implements treediff.Target.
 func (w writes) SetACL(_ context.Context, path string, acl []jute.ACL, aversion int32) error {
 	var stat jute.Stat
 	zxid, err := w.send(jute.OpSetACL, &jute.SetACLRequest{Path: path, ACL: acl, Version: aversion}, &stat)
@@ -434,7 +431,6 @@ func (w writes) SetACL(_ context.Context, path string, acl []jute.ACL, aversion 
 	return err
 }
 
-// Ambiguous implements treediff.Target.
 func (w writes) Ambiguous(err error) bool {
 	return errors.Is(err, errLost) || errors.Is(err, jute.ErrConnectionLoss) || errors.Is(err, jute.ErrOperationTimeout) || errors.Is(err, context.Canceled)
 }

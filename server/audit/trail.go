@@ -198,7 +198,6 @@ type logSink struct {
 	json bool
 }
 
-// Write implements Sink.
 func (l logSink) Write(lines []byte, results []Result) (n int, err error) {
 	for line := range bytes.Lines(lines) {
 		text := bytes.TrimSuffix(line, []byte{'\n'})
@@ -220,5 +219,4 @@ func (l logSink) Write(lines []byte, results []Result) (n int, err error) {
 	return n, nil
 }
 
-// Close implements Sink.
 func (logSink) Close() error { return nil }

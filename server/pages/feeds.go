@@ -17,7 +17,7 @@ import (
 // feedIdle is the time after which a feed without changes says so.
 const feedIdle = 15 * time.Second
 
-// changes is a feed over HTTP.
+// changes is a feed over HTTP. It implements admin.Feed.
 type changes struct {
 	stopping  <-chan struct{}
 	visitor   *visitor
@@ -52,7 +52,6 @@ func (f *Server) Feed(ctx context.Context, r admin.FeedRequest) (admin.Feed, int
 	return c, 0, nil
 }
 
-// Close implements admin.Feed.
 func (c *changes) Close() { c.places.Leave(c.place) }
 
 // patience returns how long to wait for changes: no longer than the identities last.
@@ -63,7 +62,6 @@ func (c *changes) patience() time.Duration {
 	return feedIdle
 }
 
-// Next implements admin.Feed.
 func (c *changes) Next(ctx context.Context, yield func(c *jute.Change, ends bool)) error {
 	idle := time.NewTimer(c.patience())
 	defer idle.Stop()

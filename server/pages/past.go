@@ -83,7 +83,6 @@ func (v *visitor) reader(st *state.State) *past.Reader {
 	}}
 }
 
-// Former implements api.Past.
 func (p *pastOf) Former(ctx context.Context, c *api.Caller, path string, at api.Moment, levels int) (*api.Former, error) {
 	v, err := p.visitor(ctx, c)
 	if err != nil {
@@ -121,7 +120,6 @@ func shownOwners(nodes iter.Seq2[treediff.Node, error]) iter.Seq2[treediff.Node,
 // kinds are those of feeds by the words of histories.
 var kinds = map[string]string{"create": "created", "set": "data", "setACL": "acl", "delete": "deleted", "expire": "deleted"}
 
-// Changes implements api.Past.
 func (p *pastOf) Changes(ctx context.Context, c *api.Caller, path string, below bool, before jute.Zxid, most int) (*api.History, error) {
 	v, err := p.visitor(ctx, c)
 	if err != nil {
@@ -156,7 +154,6 @@ func errNoArchive() error {
 	return &api.Problem{Title: http.StatusText(http.StatusNotFound), Status: http.StatusNotFound, Detail: "this server knows no archive: set zkd.archive to a directory"}
 }
 
-// Backups implements api.Past.
 func (p *pastOf) Backups(ctx context.Context) (*api.BackupList, error) {
 	out := &api.BackupList{Archive: p.past.Archive, Backups: []api.Backup{}, Now: p.State.Applied().String()}
 	if since, ok := p.past.Since(ctx); ok {
@@ -188,7 +185,6 @@ func (p *pastOf) backup(a *archive.Archive, b *archive.Base) api.Backup {
 	return out
 }
 
-// BackUp implements api.Past.
 func (p *pastOf) BackUp(ctx context.Context) (*api.Backup, error) {
 	if p.past.Archive == "" {
 		return nil, errNoArchive()
@@ -255,7 +251,6 @@ func fitsBeside(log vfs.Space, bytes, free int64) error {
 
 func now() string { return time.Now().UTC().Format(time.RFC3339) }
 
-// Verify implements api.Past.
 func (p *pastOf) Verify(ctx context.Context, name string) (*api.Backup, error) {
 	if p.past.Archive == "" {
 		return nil, errNoArchive()

@@ -23,7 +23,7 @@ type memory struct {
 	alone uint64 // since when there is no connection, µs; 0 if there is one
 }
 
-// cached is a subtree, and its connection with a server.
+// cached is a subtree, and its connection with a server. It implements subtrees.Keeper.
 type cached struct {
 	m    *memory
 	tree *subtrees.Tree
@@ -192,7 +192,6 @@ func (t *cached) reaches(zxid jute.Zxid, level bool) {
 	}
 }
 
-// Put implements subtrees.Keeper.
 func (t *cached) Put(path string, _ []byte, stat jute.Stat) {
 	n := t.copy.Find(path)
 	if n != nil && n.Stat.Czxid == stat.Czxid {
@@ -203,10 +202,8 @@ func (t *cached) Put(path string, _ []byte, stat jute.Stat) {
 	t.copy.Add(path, nil, stat)
 }
 
-// Set implements subtrees.Keeper.
 func (t *cached) Set(n *subtrees.Node, _ string, _ []byte, stat jute.Stat) { t.copy.Set(n, nil, stat) }
 
-// Remove implements subtrees.Keeper.
 func (t *cached) Remove(n *subtrees.Node, path string, _ bool) {
 	if n != nil {
 		t.copy.Remove(n, path, func(*subtrees.Node, string) {})

@@ -114,14 +114,13 @@ func (s signer) SignHTTP(ctx context.Context, c aws.Credentials, r *http.Request
 	return s.HTTPSignerV4.SignHTTP(ctx, c, r, hash, service, region, at, options...)
 }
 
-// objects is a storage in a bucket of S3. An object appears as a whole, and is durable then.
+// objects is a storage in a bucket of S3. An object appears as a whole, and is durable then. It implements archive.Storage.
 type objects struct {
 	client         *s3.Client
 	bucket, prefix string
 	part           int64 // partBytes, but for tests
 }
 
-// String implements archive.Storage.
 func (o *objects) String() string {
 	return "s3://" + o.bucket + "/" + strings.TrimSuffix(o.prefix, "/")
 }
@@ -134,7 +133,6 @@ func (o *objects) endpoint() string {
 // key returns the name of a file's object in the bucket.
 func (o *objects) key(name string) *string { return new(o.prefix + name) }
 
-// List implements archive.Storage.
 func (o *objects) List(ctx context.Context) (map[string]int64, error) {
 	files := make(map[string]int64)
 	pages := s3.NewListObjectsV2Paginator(o.client, &s3.ListObjectsV2Input{Bucket: &o.bucket, Prefix: &o.prefix})
@@ -150,7 +148,6 @@ func (o *objects) List(ctx context.Context) (map[string]int64, error) {
 	return files, nil
 }
 
-// Open implements archive.Storage.
 func (o *objects) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 	object, err := o.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &o.bucket, Key: o.key(name)})
 	if err != nil {
@@ -159,10 +156,8 @@ func (o *objects) Open(ctx context.Context, name string) (io.ReadCloser, error) 
 	return object.Body, nil
 }
 
-// Create implements archive.Storage.
 func (o *objects) Create() (*os.File, error) { return os.CreateTemp("", "zkd-backup-") }
 
-// Put implements archive.Storage.
 func (o *objects) Put(ctx context.Context, f *os.File, name string) error {
 	size, err := f.Seek(0, io.SeekEnd)
 	if err == nil {
@@ -222,7 +217,6 @@ func (o *objects) uploadParts(ctx context.Context, f io.ReaderAt, size int64, to
 	return parts, context.Cause(ctx)
 }
 
-// Remove implements archive.Storage.
 func (o *objects) Remove(ctx context.Context, name string) error {
 	_, err := o.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &o.bucket, Key: o.key(name)})
 	return o.failed("remove", name, err)

@@ -251,7 +251,6 @@ type memberEnsemble struct {
 	within time.Duration
 }
 
-// Members implements member.Ensemble.
 func (e *memberEnsemble) Members(ctx context.Context) (string, error) {
 	zk, err := e.client(ctx)
 	if err != nil {
@@ -276,7 +275,6 @@ func (e *memberEnsemble) MayChange(ctx context.Context) error {
 	return err
 }
 
-// Reconfig implements member.Ensemble.
 func (e *memberEnsemble) Reconfig(ctx context.Context, m client.Members, version int64) (string, error) {
 	zk, err := e.client(ctx)
 	if err != nil {
@@ -286,10 +284,8 @@ func (e *memberEnsemble) Reconfig(ctx context.Context, m client.Members, version
 	return string(node.Data), err
 }
 
-// Address implements member.Ensemble.
 func (e *memberEnsemble) Address(s member.Server) string { return s.Address(e.asker) }
 
-// Look implements member.Ensemble.
 func (e *memberEnsemble) Look(ctx context.Context, addrs []string) []servers.View {
 	return servers.LookAll(ctx, addrs, e.within, e.asker.Look)
 }
