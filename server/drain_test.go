@@ -64,14 +64,18 @@ func TestKeepAway(t *testing.T) {
 		if got := s.drainLine(t); got != "25 connections left, keeps clients away for 120 s" {
 			t.Errorf("srvr: %q", got)
 		}
+		for s.connections() == 26 {
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(s.cfg.TickTime / 4) // to look between those times when some end
 		last := 26
 		for range 11 {
-			time.Sleep(s.cfg.TickTime / 2)
 			n := s.connections()
 			if last-n > 3 {
-				t.Errorf("%d connections end at once", last-n)
+				t.Errorf("%d connections end at once, of %d", last-n, last)
 			}
 			last = n
+			time.Sleep(s.cfg.TickTime / 2)
 		}
 		if last != 1 {
 			t.Errorf("%d connections are left", last)
