@@ -283,6 +283,18 @@ func TestLooksTakeTurns(t *testing.T) {
 	})
 }
 
+// TestLookOfASessionThatMoves begins looks on connections that end meanwhile, as their session continues on another one. The race detector sees that what
+// is looked for is not theirs any more.
+func TestLookOfASessionThatMoves(t *testing.T) {
+	s := startServer(t)
+	c := s.looking(t)
+	for range 300 {
+		c.send(jute.OpPast, &jute.PastRequest{Path: "/a", Show: jute.ShowChanges})
+		c = s.asking(t, jute.FeaturePast, c)
+	}
+	s.noErrors(t)
+}
+
 // TestHistoryHours lets a server work for eight hours that is to keep two hours of the past, and looks at moments of it. Of one that has no room for
 // that, the newest snapshots stay as always.
 func TestHistoryHours(t *testing.T) {

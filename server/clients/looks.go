@@ -217,7 +217,8 @@ func (s *looks) lookOf(c *conn, req *line.Request, r *jute.PastRequest) (*look, 
 		l.authors = s.authors()
 	}
 	s.mu.now = l
-	s.running.Go(func() { s.find(ctx, p, l, req.Auth) })
+	ids := req.Auth // the reader may have another request by then
+	s.running.Go(func() { s.find(ctx, p, l, ids) })
 	return l, nil
 }
 
