@@ -255,7 +255,7 @@ func TestTail(t *testing.T) {
 
 // TestLook: a relay has another server before its client gives up, and is patient while nothing is asked.
 func TestLook(t *testing.T) {
-	const timeout = 18 * time.Second
+	const begin, timeout = time.Minute, 18 * time.Second
 	for _, tt := range []struct {
 		what         string
 		heard, asked time.Duration // after the begin; 0 for never
@@ -269,26 +269,26 @@ func TestLook(t *testing.T) {
 		{"one of two answered", 2 * time.Second, time.Second, true, 11 * time.Second},
 	} {
 		var s Signs
-		s.Begins(0)
+		s.Begins(begin)
 		if tt.asked > 0 {
-			s.Writes(tt.asked)
+			s.Writes(begin + tt.asked)
 		}
 		if tt.heard > 0 {
-			s.Hears(tt.heard)
+			s.Hears(begin + tt.heard)
 		}
-		now := max(tt.heard, tt.asked)
+		now := begin + max(tt.heard, tt.asked)
 		for silent, next := s.LookForRelay(now, timeout, tt.waits); !silent; silent, next = s.LookForRelay(now, timeout, tt.waits) {
 			if next <= 0 || next > timeout/6 {
 				t.Fatalf("%s: it looks again after %v", tt.what, next)
 			}
 			now += next
 		}
-		if now != tt.want {
+		if now -= begin; now != tt.want {
 			t.Errorf("%s: given up after %v, want %v", tt.what, now, tt.want)
 		}
 	}
 	var s Signs
-	s.Begins(0)
+	s.Begins(begin)
 	for _, tt := range []struct {
 		now           time.Duration
 		silent, pings bool
@@ -300,7 +300,7 @@ func TestLook(t *testing.T) {
 		{8 * time.Second, false, true, 4 * time.Second},
 		{12 * time.Second, true, true, time.Millisecond},
 	} {
-		if silent, pings, next := s.Look(tt.now, timeout); silent != tt.silent || pings != tt.pings || next != tt.next {
+		if silent, pings, next := s.Look(begin+tt.now, timeout); silent != tt.silent || pings != tt.pings || next != tt.next {
 			t.Errorf("after %v: silent %v, pings %v, again after %v; want %+v", tt.now, silent, pings, next, tt)
 		}
 	}

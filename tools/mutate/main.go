@@ -35,7 +35,7 @@ var judges = map[string][]string{
 	"internal/exact":      {"server/evaluate", "server/clients/line", "server/sim"},
 	"internal/mux":        {"server/clients", "client"},
 	"internal/resume":     {"server/sim", "client"},
-	"internal/subtrees":   {"server/sim"},
+	"internal/subtrees":   {"server/sim", "client/cache"},
 	"server/auth":         {"server/evaluate"},
 	"server/clients/line": {"server/sim", "server/clients"},
 	"server/copies":       {"server/sim", "migrate/standby"},
