@@ -323,6 +323,37 @@ func TestUnusedConnectionEnds(t *testing.T) {
 	})
 }
 
+// A connection that takes no more streams ends with the last one that both sides have ended, and not later.
+func TestQuitEndsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var theirs *Stream
+		c, accepts := pair(t, func(s *Stream, _ string) { theirs = s })
+		s, _ := c.Open("")
+		synctest.Wait()
+		accepts.Quit()
+		s.Close()
+		synctest.Wait()
+		if over(c) || over(accepts) {
+			t.Error("it ends before the other side has ended the stream")
+		}
+		theirs.Close()
+		synctest.Wait()
+		if !over(c) || !over(accepts) {
+			t.Error("it does not end")
+		}
+	})
+}
+
+// over reports whether a connection has ended.
+func over(c *Carrier) bool {
+	select {
+	case <-c.Done():
+		return true
+	default:
+		return false
+	}
+}
+
 // A connection ends whose streams this side has ended long ago, though the other side has not: a client without a session could keep it.
 func TestKeptStreamsKeepNoConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
