@@ -46,6 +46,7 @@ type relay struct {
 	// Of the connection upstream.
 	server    *node // nil while there is none
 	origin    uint64
+	began     uint64 // when it became the session's, µs
 	signs     *resume.Signs
 	pinged    int  // pings without an answer
 	unheard   bool // the server gets nothing any more
@@ -211,6 +212,7 @@ func (e *relay) connected(r *reply) {
 	e.server, e.origin, e.exact, e.heard = s.nodes[int(r.origin>>56)-1], r.origin, r.exact, s.now
 	e.signs, e.pinged, e.unheard, e.cutOff = &resume.Signs{}, 0, false, false
 	e.signs.Begins(s.elapsed())
+	e.began = s.now
 	e.look(e.signs)
 	e.rules.Connected(r.features)
 	e.number = resume.After(e.number, r.done, len(e.calls))
@@ -366,11 +368,12 @@ func (e *relay) look(signs *resume.Signs) {
 }
 
 // checkPatience checks that no client waits for a silent server until it gives up, which it does two thirds of its timeout after it asked and was told something: X8.
+// For how long there was no server at all does not count.
 func (e *relay) checkPatience() {
 	if e.server == nil || !e.unheard || len(e.calls) == 0 {
 		return
 	}
-	if waits := e.s.now - max(e.told, e.calls[0].req.sent); waits >= uint64(e.timeout().Microseconds())*2/3 {
+	if waits := e.s.now - max(e.told, e.calls[0].req.sent, e.began); waits >= uint64(e.timeout().Microseconds())*2/3 {
 		e.s.fail("X8", "client %d has waited for %d us behind an edge, whose server is silent", e.c.id, waits)
 	}
 }
