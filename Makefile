@@ -140,7 +140,7 @@ costs: ## what each kind of request costs for each byte, where trees are deep, w
 
 RUNS ?= 300
 mutants: ## are the faults planted into the core and the nodes found, and by how many of RUNS=300 random runs? minutes; seconds with RUNS=0 (MUTANT=name)
-	$(GO) test -count=1 -v -tags zabmutants -run '^TestMutants' ./client ./internal/mux ./server/zab ./server/copies ./server/evaluate ./server/clients/line ./server/limits ./server/watch ./server/auth ./edge ./server/away ./internal/subtrees ./server
+	$(GO) test -count=1 -v -tags zabmutants -run '^TestMutants' ./client ./internal/mux ./server/zab ./server/copies ./server/datatree ./server/evaluate ./server/clients/line ./server/limits ./server/watch ./server/auth ./edge ./server/away ./internal/subtrees ./server
 	$(GO) test -count=1 -timeout 24h -v -tags zabmutants -run '^TestMutants|^TestFinders' ./server/sim -args -mutant '$(MUTANT)' -mutantseeds $(RUNS)
 
 BUDGET   ?= 10m

@@ -272,7 +272,7 @@ var focuses = map[string]func(*Config){
 	"resume-renumbered":          behindEdges,
 	"resume-sync-once":           behindEdges,
 	"resume-restored-none":       behindEdges,
-	"resume-restored-since":      behindEdges,
+	"resume-restored-since":      func(c *Config) { behindEdges(c); c.Steps = 16000 },
 	"relay-tail-lost":            behindEdges,
 	"relay-tail-twice":           behindEdges,
 	"relay-live-twice":           behindEdges,
@@ -337,7 +337,7 @@ var focuses = map[string]func(*Config){
 	"turn-unbounded": laborious,
 	"broken-kept":    fatals,
 	"renewed-early":  fatals,
-	"ended-again":    func(c *Config) { stayers(c); c.BadPct = 30; often(c, FaultBlock, FaultBreak) },
+	"ended-again":    func(c *Config) { stayers(c); c.BadPct = 30; often(c, FaultHalfOpen, FaultBreak) },
 	"refused-waits": func(c *Config) {
 		stayers(c)
 		c.BadPct = 20
@@ -450,6 +450,8 @@ var focuses = map[string]func(*Config){
 	"one-configs-quorum":    func(c *Config) { often(c, FaultMembers, FaultBreak, FaultPartition, FaultPause) },
 	"change-without-quorum": lateObservers,
 	"second-change":         changes,
+	"change-answered-early": changes,
+	"confirmed-early":       func(c *Config) { movers(c); c.Exact = 1; often(c, FaultBreak) },
 	"any-version":           changes,
 	"change-by-anybody":     changes,
 	"joins-with-vote":       joiners,
@@ -716,6 +718,7 @@ var byPages = []string{
 	"away-older",                // one subtree is never behind what it has shown
 	"away-children",             // and nobody reads the children of a node of which some are hidden
 	"memory-fired-kept",         // a session tells no event for which it has no watch
+	"unlinked-kept",             // a run may never end with it
 	"cursor-stays",
 	"markers-forgotten", // what a copy lacks decides nothing
 	"mark-not-reached",
