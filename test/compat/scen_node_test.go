@@ -129,8 +129,9 @@ func nodeScenarios() []scenario {
 		}},
 		{name: "node: containers and ttl are cleaned up", own: &config{props: map[string]string{checkInterval: "200"}}, run: func(w *world) {
 			c := w.connect("A")
-			c.do(createContainer("/box"), createContainer("/unused"), create("/box/x", "", 0), createTTL("/ttl", 5, 300), createTTL("/kept", 5, 300), create("/kept/x", "", 0))
-			c.do(read(opExists, "/box", true), childrenW("/box"), addWatch("/ttl", 0), del("/box/x", -1))
+			c.do(createContainer("/box"), createContainer("/unused"), create("/box/x", "", 0), createTTL("/ttl", 5, 2000), createTTL("/kept", 5, 2000), create("/kept/x", "", 0))
+			c.do(read(opExists, "/box", true), childrenW("/box"), addWatch("/ttl", 0))
+			w.hushed(func() { c.do(del("/box/x", -1)) }) // perhaps the container goes with it
 			w.until("both gone", 15*time.Second, func() bool { return !c.present("/box") && !c.present("/ttl") })
 			c.do(exists("/unused"), children("/kept"))
 		}},
