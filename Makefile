@@ -121,12 +121,14 @@ SCENARIOS = ./cmd/zkcli/command ./jute ./server/archive ./server/clients/line ./
 scenario: ## text scenarios and golden files; REWRITE=1 writes the actual output into them
 	$(GO) test -count=1 -run '^Test(Docs|Formats|Golden|Scenarios|Scripts|Vectors)$$' $(SCENARIOS) $(if $(REWRITE),-args -rewrite)
 
+# Up to Go 1.26 a target may fail at the end of its time, without an input that fails (golang/go#75804).
 fuzz: ## each fuzz target for TIME=30s, or TIME=10000x inputs (FUZZ=Multi for those whose name has it)
 	@grep -rHo '^func Fuzz[[:alnum:]_]*$(FUZZ)[[:alnum:]_]*' --include='*_test.go' $(SOURCES) | sort | while IFS=: read -r file func; do \
 		target=$${func#func }; dir=$$(dirname "$$file"); \
 		echo "== $$target in $$dir"; \
 		{ $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(TIME) -fuzzminimizetime 1s "./$$dir" </dev/null; echo "status: $$?"; } | \
-			awk '/^status: /{exit} {print} /execs: /{inputs = $$5} END{printf "counts: targets=1 inputs=%d\n", inputs; exit $$2}' || exit 1; \
+			awk '/^status: /{exit} {print} /execs: /{inputs = $$5} /^    context deadline exceeded$$/{late = 1} /Failing input/{late = 0} \
+				END{printf "counts: targets=1 inputs=%d\n", inputs; exit late ? 0 : $$2}' || exit 1; \
 	done
 
 SEED  ?= 1
