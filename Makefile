@@ -127,8 +127,8 @@ fuzz: ## each fuzz target for TIME=30s, or TIME=10000x inputs (FUZZ=Multi for th
 		target=$${func#func }; dir=$$(dirname "$$file"); \
 		echo "== $$target in $$dir"; \
 		{ $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(TIME) -fuzzminimizetime 1s "./$$dir" </dev/null; echo "status: $$?"; } | \
-			awk '/^status: /{exit} {print} /execs: /{inputs = $$5} /^    context deadline exceeded$$/{late = 1} /Failing input/{late = 0} \
-				END{printf "counts: targets=1 inputs=%d\n", inputs; exit late ? 0 : $$2}' || exit 1; \
+			awk '/^status: /{exit} {print} /execs: /{inputs = $$5} /^    context deadline exceeded$$/{late = 1} /Failing input/{found = 1} \
+				END{printf "counts: targets=1 inputs=%d\n", inputs; exit late && !found ? 0 : $$2}' || exit 1; \
 	done
 
 SEED  ?= 1

@@ -172,7 +172,8 @@ func (e *relay) confirmed() int64 {
 
 // received handles what a server sends.
 func (e *relay) received(r *reply) {
-	if r.attempt != e.c.attempt || e.over || e.server != nil && e.cutOff { // of a connection that was given up, perhaps
+	givenUp := r.attempt != e.c.attempt || e.over
+	if givenUp || e.server != nil && e.cutOff {
 		return
 	}
 	switch {

@@ -80,10 +80,11 @@ began=$(date +%s)
 tests "$pattern" "$work/log" -parallel 3 $skip
 status=$?
 if [ $status -ne 0 ]; then
-	# What fails has a second try: it has not failed yet.
-	grep -v '^=== \|^ *--- PASS' "$work/log" | sed 's/FAIL/differs/'
 	failed=$(sed -n 's/^--- FAIL: \([A-Za-z0-9]*\) .*/\1/p' "$work/log" | paste -sd '|' -)
-	if [ -n "$failed" ] && ! grep -q '^panic:' "$work/log"; then
+	if [ -z "$failed" ] || grep -q '^panic:' "$work/log"; then
+		grep -v '^=== \|^ *--- PASS' "$work/log"
+	else # these have a second try, and have not failed yet
+		grep -v '^=== \|^ *--- PASS' "$work/log" | sed 's/FAIL/differs/'
 		echo "compat: once more: $failed"
 		tests "^($failed)\$" "$work/again" -parallel 1
 		status=$?
