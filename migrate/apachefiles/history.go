@@ -49,6 +49,10 @@ func (s *Server) load(o Options, sum *Summary) (*Tree, error) {
 		if err == nil {
 			err = s.replay(snap, &f, o, sum)
 		}
+		if err == nil && snap.tree.Last < s.last && o.Until == 0 {
+			return nil, errors.Join(failed, fmt.Errorf("without that snapshot the history ends at zxid %v: a part of it is lost. Leave %s out, if other servers are a majority; --until %v accepts what is left",
+				snap.tree.Last, s.DataDir, snap.tree.Last))
+		}
 		if err == nil {
 			sum.Snapshot, sum.Version = f.path, snap.version
 			sum.SnapshotZxid = f.zxid

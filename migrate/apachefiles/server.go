@@ -22,9 +22,11 @@ type Server struct {
 
 	epoch     uint32 // the greatest that this server, or one that Best has seen, has promised
 	current   uint32 // of its history
+	seen      []int  // ids of this server and those that Best has seen
 	snapshots []file // newest first
 	logs      []file // oldest first
 	last      jute.Zxid
+	damaged   error // why last may not be the last one
 }
 
 // file is a snapshot or a log.
@@ -40,6 +42,21 @@ func (s *Server) Member() bool { return s.ID != 0 || s.current != 0 }
 
 // Last returns the zxid of the last transaction.
 func (s *Server) Last() jute.Zxid { return s.last }
+
+// Given returns how many servers with a vote Best has chosen from, by the text of a configuration node.
+// A server without an id counts as one.
+func (s *Server) Given(config []byte) (n int) {
+	var voting []int
+	for id := range voters(config) {
+		voting = append(voting, id)
+	}
+	for _, id := range s.seen {
+		if id == 0 || len(voting) == 0 || slices.Contains(voting, id) {
+			n++
+		}
+	}
+	return n
+}
 
 // Epoch returns the greatest epoch that the server, or one that Best has seen, has promised.
 func (s *Server) Epoch() uint32 { return s.epoch }
@@ -79,8 +96,8 @@ func find(dataDir, logDir string) (*Server, error) {
 	if s.ID, err = readNumber(filepath.Join(dataDir, "myid")); err != nil {
 		return nil, err
 	}
-	s.last, err = s.findLast()
-	return s, err
+	s.seen = []int{s.ID}
+	return s, s.findLast()
 }
 
 // dirs returns the directories with version-2.
@@ -168,27 +185,40 @@ func (s *Server) readEpochs() error {
 	return nil
 }
 
-// findLast returns the last zxid of the history: of the last record, or in the name of the
-// newest snapshot.
-func (s *Server) findLast() (last jute.Zxid, err error) {
-	if len(s.snapshots) > 0 {
-		last = s.snapshots[0].zxid
-	}
+// findLast finds the last zxid of the history: of the last record, or in the name of the newest
+// snapshot that was finished.
+func (s *Server) findLast() error {
+	var torn []tornFile
 	for _, f := range slices.Backward(s.logs) {
 		records := 0
 		err := f.records(func(r record) error {
-			last = max(last, r.zxid())
+			s.last = max(s.last, r.zxid())
 			records++
 			return nil
 		})
-		if _, ended := errors.AsType[*endError](err); err != nil && !ended {
-			return 0, err
+		if end, ok := errors.AsType[*endError](err); ok {
+			torn = append(torn, tornFile{f, end})
+		} else if err != nil {
+			return err
 		}
 		if records > 0 {
 			break
 		}
 	}
-	return last, nil
+	for _, f := range torn {
+		s.damaged = cmp.Or(s.damaged, f.check(s.last))
+	}
+	for _, f := range s.snapshots {
+		finished, err := f.finished()
+		if err != nil {
+			return err
+		}
+		if finished {
+			s.last = max(s.last, f.zxid)
+			break
+		}
+	}
+	return nil
 }
 
 // records calls fn with each sound record of a log.
@@ -223,21 +253,30 @@ func (s *Server) unchanged() error {
 	return nil
 }
 
+// history returns the epoch of the server's history: without a file that says it, that of the last
+// transaction.
+func (s *Server) history() uint32 { return max(s.current, s.last.Epoch()) }
+
 // Best returns the server that an election would choose: the one with the greatest epoch, and
-// then with the most transactions. reason says so in words.
-func Best(servers []*Server) (best *Server, reason string) {
+// then with the most transactions. reason says so in words. The error is that another one may have more.
+func Best(servers []*Server) (best *Server, reason string, err error) {
 	best = slices.MaxFunc(servers, func(a, b *Server) int {
-		return cmp.Or(cmp.Compare(a.current, b.current), cmp.Compare(a.last, b.last))
+		return cmp.Or(cmp.Compare(a.history(), b.history()), cmp.Compare(a.last, b.last))
 	})
 	if len(servers) == 1 {
-		return best, ""
+		return best, "", nil
 	}
 	var others []string
 	for _, s := range servers {
-		best.epoch = max(best.epoch, s.epoch)
-		if s != best {
-			others = append(others, fmt.Sprintf("%s has epoch %d, zxid %v", s.DataDir, s.current, s.last))
+		if s == best {
+			continue
 		}
+		if s.damaged != nil {
+			return nil, "", fmt.Errorf("%w. So it is unknown what this server has confirmed: leave %s out, if the others are a majority", s.damaged, s.DataDir)
+		}
+		best.epoch = max(best.epoch, s.epoch)
+		best.seen = append(best.seen, s.ID)
+		others = append(others, fmt.Sprintf("%s has epoch %d, zxid %v", s.DataDir, s.history(), s.last))
 	}
-	return best, fmt.Sprintf("it has epoch %d, zxid %v; %s", best.current, best.last, strings.Join(others, "; "))
+	return best, fmt.Sprintf("it has epoch %d, zxid %v; %s", best.history(), best.last, strings.Join(others, "; ")), nil
 }

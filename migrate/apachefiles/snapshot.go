@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/adler32"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/zkd-project/zkd/jute"
@@ -35,13 +36,13 @@ type snapshot struct {
 // readSnapshot reads the snapshot with this name; its name has its zxid and its compression.
 func readSnapshot(r io.Reader, name string, zxid jute.Zxid) (*snapshot, error) {
 	switch {
-	case strings.HasSuffix(strings.ToLower(name), ".gz"):
+	case strings.HasSuffix(strings.ToLower(name), gzSuffix):
 		z, err := gzip.NewReader(r)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		r = z
-	case strings.HasSuffix(strings.ToLower(name), ".snappy"):
+	case strings.HasSuffix(strings.ToLower(name), snappySuffix):
 		r = &snappyReader{r: r}
 	}
 	in := newStream(r)
@@ -55,6 +56,35 @@ func readSnapshot(r io.Reader, name string, zxid jute.Zxid) (*snapshot, error) {
 	}
 	return s, nil
 }
+
+// endMark ends each snapshot.
+const endMark = "\x00\x00\x00\x01/"
+
+// finished reports whether a server has written the snapshot to its end, as Apache's server does: by its last
+// bytes, which a compressed one does not show. One that the server was interrupted in has confirmed nothing.
+func (f *file) finished() (bool, error) {
+	if f.size < int64(len(endMark)) {
+		return false, nil
+	}
+	if f.compressed() {
+		return true, nil
+	}
+	in, err := os.Open(f.path)
+	if err != nil {
+		return false, err
+	}
+	defer in.Close()
+	b := make([]byte, len(endMark))
+	_, err = in.ReadAt(b, f.size-int64(len(b)))
+	return string(b) == endMark, err
+}
+
+func (f *file) compressed() bool {
+	name := strings.ToLower(f.path)
+	return strings.HasSuffix(name, gzSuffix) || strings.HasSuffix(name, snappySuffix)
+}
+
+const gzSuffix, snappySuffix = ".gz", ".snappy"
 
 func (s *snapshot) read(in *stream) {
 	if magic, version := in.int32(), in.int32(); in.err == nil && (magic != snapshotMagic || version != fileVersion) {

@@ -4,16 +4,16 @@ import (
 	"bytes"
 	"iter"
 	"net"
+	"strconv"
 	"strings"
 )
 
-// Voters returns the number of servers with a vote in the configuration node, 0 if it names
-// none.
-func (t *Tree) Voters() int {
+// Config returns the text of the configuration node, nil if there is none.
+func (t *Tree) Config() []byte {
 	if config := t.find(configPath); config != nil {
-		return Voters(config.Data)
+		return config.Data
 	}
-	return 0
+	return nil
 }
 
 // Voters returns the number of servers with a vote in the text of a configuration node.
@@ -28,7 +28,7 @@ func Voters(config []byte) (n int) {
 // configuration node: their quorum and election ports. Those at all addresses of a host, such as
 // 0.0.0.0, are left out, since the text does not say which host that is.
 func Ports(config []byte) (addrs []string) {
-	for server := range voters(config) {
+	for _, server := range voters(config) {
 		for place := range strings.SplitSeq(server, "|") {
 			host, ports, ok := strings.Cut(place, ":")
 			if rest, bracket := strings.CutPrefix(place, "["); bracket {
@@ -44,13 +44,18 @@ func Ports(config []byte) (addrs []string) {
 	return addrs
 }
 
-// voters yields the part for other servers of each line of a server with a vote.
-func voters(config []byte) iter.Seq[string] {
-	return func(yield func(string) bool) {
+// voters yields the id and the part for other servers of each line of a server with a vote.
+func voters(config []byte) iter.Seq2[int, string] {
+	return func(yield func(int, string) bool) {
 		for line := range bytes.Lines(config) {
 			key, value, _ := strings.Cut(strings.TrimSpace(string(line)), "=")
 			server, _, _ := strings.Cut(value, ";")
-			if strings.HasPrefix(key, "server.") && !strings.HasSuffix(server, ":observer") && !yield(server) {
+			id, named := strings.CutPrefix(key, "server.")
+			if !named || strings.HasSuffix(server, ":observer") {
+				continue
+			}
+			n, _ := strconv.Atoi(id) // 0, as for a server without an id
+			if !yield(n, server) {
 				return
 			}
 		}

@@ -53,7 +53,7 @@ func (m *Import) Run(ctx context.Context) (*Report, error) {
 	if err != nil {
 		return r, err
 	}
-	switch err := CheckMajority(len(m.From), tree.Voters(), source.Member(), m.Single, source.DataDir); {
+	switch err := CheckMajority(source.Given(tree.Config()), apachefiles.Voters(tree.Config()), source.Member(), m.Single, source.DataDir); {
 	case err != nil && m.To == "": // nothing is written
 		r.Warnings = append(r.Warnings, err.Error())
 	case err != nil:
@@ -121,8 +121,7 @@ func Choose(from, logDirs []string) (best *apachefiles.Server, reason string, er
 		}
 		servers = append(servers, s)
 	}
-	best, reason = apachefiles.Best(servers)
-	return best, reason, nil
+	return apachefiles.Best(servers)
 }
 
 // places returns where to write.

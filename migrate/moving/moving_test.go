@@ -204,6 +204,10 @@ func TestSeveralServers(t *testing.T) {
 	if r.DataDir != two || r.Zxid != 0x500000009 || !strings.Contains(r.Chosen, "it has epoch 6") || len(r.Written) != 3 {
 		t.Errorf("report %+v", r)
 	}
+	check(t, os.WriteFile(filepath.Join(three, "myid"), []byte("4\n"), 0o600))
+	if _, err := (&Import{From: []string{one, three}, To: filepath.Join(t.TempDir(), "of-an-observer")}).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "of 3 voters") {
+		t.Errorf("one member and an observer: %v", err)
+	}
 	back := &Export{From: []string{filepath.Join(to, "1")}, To: filepath.Join(t.TempDir(), "back"), Members: []zab.SID{1, 2, 3}, TTLEnabled: true}
 	if _, err := back.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "of 3 voters") {
 		t.Errorf("one member alone: %v", err)

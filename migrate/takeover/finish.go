@@ -283,7 +283,7 @@ func (f *Finish) catchUp(m *mirror.Mirror, best *apachefiles.Server) (n int, err
 		return 0, nil
 	}
 	config, _ := m.Tree().Data(datatree.ConfigPath)
-	if err := moving.CheckMajority(len(f.From), apachefiles.Voters(config), true, f.Single, best.DataDir); err != nil {
+	if err := moving.CheckMajority(best.Given(config), apachefiles.Voters(config), true, f.Single, best.DataDir); err != nil {
 		return 0, err
 	}
 	if m.Last() > best.Last() {
