@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/zkd-project/zkd/internal/testing/crashfs"
@@ -53,6 +54,39 @@ func TestReadBehindAFinishingWriteIsAnswered(t *testing.T) {
 		}
 	}
 	s.noErrors(t)
+}
+
+// TestAnEndedIdentityIsRefusedInOrder has a token end while a write of its owner waits for the disk: the request after it is refused
+// after the answer to the write.
+func TestAnEndedIdentityIsRefusedInOrder(t *testing.T) {
+	i := newIssuer(t)
+	synctest.Test(t, func(t *testing.T) {
+		fs := crashfs.New(1)
+		s := startOn(t, fs, "/data", append(i.lines, "enforce.auth.enabled=true", "enforce.auth.schemes=jwt")...)
+		c := s.connect(t)
+		if code := c.addAuth("jwt", i.token("root", 5*time.Second)); code != 0 {
+			t.Fatal(code)
+		}
+		disk := make(chan struct{})
+		fs.SetHook(func(op crashfs.Op) error {
+			if op.Kind == crashfs.OpSync {
+				<-disk
+			}
+			return nil
+		})
+		c.send(jute.OpSetData, set("/", "a"))
+		time.Sleep(6 * time.Second)
+		c.send(jute.OpGetData, get("/", false))
+		synctest.Wait()
+		c.quiet("a write waits for the disk")
+		close(disk)
+		for _, want := range []jute.Code{0, jute.ErrSessionClosedRequireSASL} {
+			if r := c.must(); r.Err != want {
+				t.Errorf("%v, want code %d", r, want)
+			}
+		}
+		c.eof("the identity has ended")
+	})
 }
 
 // TestRepliesBeforeTheEndAreDelivered checks that an unknown operation ends the

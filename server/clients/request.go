@@ -36,6 +36,9 @@ func (c *conn) handle(frame []byte) error {
 		return c.login.sasl(req, c.socket.secure.Load(), c.awaitTurn)
 	}
 	if c.shared.proofs.Admits(req.Auth) != nil {
+		if err := c.awaitAnswers(); err != nil {
+			return err
+		}
 		c.refuse(req, 0, jute.ErrSessionClosedRequireSASL)
 		c.line.endAfterFlush()
 		return errHangUp
