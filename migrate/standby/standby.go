@@ -246,10 +246,15 @@ func (f *follower) follow(ctx context.Context) error {
 // askEach is how often a server is asked what the copy lacks.
 const askEach = time.Second
 
-// askAgain asks the server that is followed what the copy lacks, until ctx is done, and gives the log up if it must not be followed.
+// askAgain asks the server that is followed what the copy lacks, until ctx is done, and gives the log up if it must not be followed, or
+// if the server hangs: neither a part of the log nor an answer comes.
 func (f *follower) askAgain(ctx context.Context, log *source.Log) {
 	for pause.For(ctx, askEach) == nil {
-		if _, err := f.ask(ctx, log); err != nil {
+		_, err := f.ask(ctx, log)
+		if silent := log.Silent(); err == nil && silent >= silentAfter {
+			err = fmt.Errorf("nothing was heard for %v", silent.Round(time.Second))
+		}
+		if err != nil {
 			log.GiveUp(err)
 			return
 		}

@@ -1,6 +1,7 @@
 package standby
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"os"
@@ -9,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/server/archive"
 	"github.com/zkd-project/zkd/server/archive/source"
@@ -22,6 +25,44 @@ import (
 type roundTrip func(*http.Request) *http.Response
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r), nil }
+
+// TestServerThatHangsIsGivenUp follows a server that falls silent while its connections stay: another one is tried before long.
+func TestServerThatHangsIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stream, sends := io.Pipe()
+		defer sends.Close()
+		hangs := time.Now().Add(time.Minute)
+		of := &source.Servers{Admins: []string{"http://zk1:8080"}, HTTP: &http.Client{Transport: roundTrip(func(r *http.Request) *http.Response {
+			if !r.URL.Query().Has("left") {
+				context.AfterFunc(r.Context(), func() { sends.CloseWithError(r.Context().Err()) })
+				return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/octet-stream"}}, Body: stream}
+			}
+			if !time.Now().Before(hangs) {
+				<-r.Context().Done()
+			}
+			return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: http.NoBody}
+		})}}
+		var enc archive.Encoder
+		at := copies.Point{History: zab.ID{1}, Zxid: 5}
+		go func() {
+			sends.Write(enc.AppendHeader(nil, &archive.Header{History: history.ID(at.History), After: at.Zxid}))
+			for ; time.Now().Before(hangs); time.Sleep(time.Second) {
+				sends.Write(enc.AppendPosition(nil, at.Zxid, 0))
+			}
+		}()
+		log, err := of.Log(t.Context(), at)
+		check(t, err)
+		defer log.Close()
+		f := &follower{log: zap.NewNop(), status: newReporter(&Options{Of: of})}
+		go f.askAgain(t.Context(), log)
+		for err == nil {
+			_, err = log.Next()
+		}
+		if took := time.Since(hangs); took < silentAfter-time.Second || took > 2*silentAfter {
+			t.Errorf("given up %v after it hangs: %v", took, err)
+		}
+	})
+}
 
 // TestStatusOfAnEarlierVersion reads a status that does not tell what the copy lacks.
 func TestStatusOfAnEarlierVersion(t *testing.T) {
