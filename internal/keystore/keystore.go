@@ -8,14 +8,13 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/zkd-project/zkd/internal/secret"
+	"github.com/zkd-project/zkd/internal/smallfile"
 )
 
 // Store is a file with a private key, or with certificates of authorities.
@@ -178,14 +177,11 @@ func (s Store) decode(read func(name string) ([]byte, error)) (contents, error) 
 	return c, nil
 }
 
-// readFile reads a file of at most maxFileSize bytes.
+// readFile reads a file.
 func readFile(read func(name string) ([]byte, error), name string) ([]byte, error) {
 	b, err := read(name)
 	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
 		err = pathErr.Err
-	}
-	if err == nil && len(b) > maxFileSize {
-		err = fmt.Errorf("it has more than %d bytes: is it a file of keys or certificates?", maxFileSize)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
@@ -195,12 +191,7 @@ func readFile(read func(name string) ([]byte, error), name string) ([]byte, erro
 
 // osRead reads a file of the operating system.
 func osRead(name string) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxFileSize+1))
+	return smallfile.Read(name, maxFileSize, "a file of keys or certificates")
 }
 
 // decode decodes a file of any format.

@@ -116,7 +116,7 @@ const ours = `
 	internal/ask:      none
 
 	# The files of TLS, the server's and the client's, and what a server makes of them.
-	internal/keystore: internal/secret
+	internal/keystore: internal/secret internal/smallfile
 	server/secure:     internal/expiry internal/keystore internal/ocspstatus
 	internal/ocspstatus: none
 	internal/tlsconn:  none
@@ -133,6 +133,9 @@ const ours = `
 	internal/commands: internal/console
 	internal/stdio:    none
 
+	# Files that people write.
+	internal/smallfile: none
+
 	# Files. wal stores bytes, snapshot keys and values: neither knows the tree.
 	internal/vfs:      none
 	internal/testing/seeds:    none
@@ -142,7 +145,7 @@ const ours = `
 	server/history:    jute internal/fault internal/secret internal/treediff server/datatree server/snapshot server/zab
 	server/archive/source: jute internal/pause server/archive server/copies server/history server/zab
 	server/archive:    jute internal/fault internal/format internal/secret internal/vfs server/history server/snapshot server/zab
-	server/config:     internal/console internal/jaas internal/keystore internal/secret internal/similar internal/vfs server/auth server/auth/sasl server/limits server/secure
+	server/config:     internal/console internal/jaas internal/keystore internal/secret internal/similar internal/smallfile internal/vfs server/auth server/auth/sasl server/limits server/secure
 
 	# It declares the view that it renders; the server fills it.
 	fourletter:        none
@@ -160,7 +163,7 @@ const ours = `
 	server/audit:      jute internal/console internal/vfs server/auth server/config
 
 	# Who a client is, as the configuration says.
-	server/identities: internal/secret server/auth server/auth/certid server/auth/jwt server/auth/sasl server/config
+	server/identities: internal/secret internal/smallfile server/auth server/auth/certid server/auth/jwt server/auth/sasl server/config
 
 	# The tree with its lock and watches.
 	server/state:      jute internal/secret server/datatree server/session server/watch server/zab

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 	"unicode/utf16"
@@ -140,6 +141,12 @@ func TestLoad(t *testing.T) {
 	}
 	if _, _, err := Load(filepath.Join(dir, "nosuch")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v for a file that does not exist", err)
+	}
+	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Load(filepath.Join(dir, "pipe")); err == nil || !strings.Contains(err.Error(), "it is a pipe: put a configuration file there") {
+		t.Errorf("got %v for a pipe", err)
 	}
 	write("large", strings.Repeat("# \n", maxFileSize))
 	if _, _, err := Load(filepath.Join(dir, "large")); err == nil {

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/zkd-project/zkd/internal/secret"
+	"github.com/zkd-project/zkd/internal/smallfile"
 )
 
 // maxFileSize bounds the bytes read of a configuration file.
@@ -58,7 +59,10 @@ func Load(path string, on ...Setting) (*Config, []Warning, error) {
 // Parse is like Load for a configuration read from r. Errors and warnings use name as the
 // file name.
 func Parse(r io.Reader, name string, on ...Setting) (*Config, []Warning, error) {
-	text, err := readLimited(r, name)
+	text, err := io.ReadAll(io.LimitReader(r, maxFileSize+1))
+	if err == nil && len(text) > maxFileSize {
+		err = fmt.Errorf("%s has more than %d bytes: is it a configuration file?", name, maxFileSize)
+	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("read configuration: %w", err)
 	}
@@ -90,20 +94,7 @@ func stateDir(getenv func(string) string) string {
 }
 
 func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return readLimited(f, path)
-}
-
-func readLimited(r io.Reader, name string) ([]byte, error) {
-	text, err := io.ReadAll(io.LimitReader(r, maxFileSize+1))
-	if err == nil && len(text) > maxFileSize {
-		err = fmt.Errorf("%s is larger than %d bytes: is it a configuration file?", name, maxFileSize)
-	}
-	return text, err
+	return smallfile.Read(path, maxFileSize, "a configuration file")
 }
 
 // loader turns properties into a Config and collects the errors.

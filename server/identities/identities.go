@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"github.com/zkd-project/zkd/internal/smallfile"
 	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/auth/certid"
 	"github.com/zkd-project/zkd/server/auth/jwt"
@@ -72,7 +73,7 @@ func certConfig(x *config.X509) certid.Config {
 }
 
 func tokenConfig(j *config.JWT, log *zap.Logger) jwt.Config {
-	fetch := func(context.Context) ([]byte, error) { return readKeys(j.Keys) }
+	fetch := func(context.Context) ([]byte, error) { return smallfile.Read(j.Keys, maxKeySet, "a JSON Web Key Set") }
 	switch {
 	case j.Keys == "":
 		fetch = func(ctx context.Context) ([]byte, error) { return discoverKeys(ctx, newKeyClient(), j.Issuer) }

@@ -6,21 +6,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"strings"
 )
 
 // maxKeySet bounds a JSON Web Key Set, in bytes.
 const maxKeySet = 1 << 20
-
-func readKeys(file string) ([]byte, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return readKeySet(f)
-}
 
 // newKeyClient returns a client for one fetch. It keeps no connection, so that there is
 // none to close.

@@ -12,6 +12,7 @@ type file[T any] struct {
 	path  string
 	parse func([]byte) (T, error)
 	log   func(error)
+	read  func(path string) ([]byte, error)
 
 	mu      sync.Mutex
 	value   T
@@ -24,6 +25,7 @@ const checkInterval = time.Second
 
 // open reads the file for the first time.
 func (f *file[T]) open(read func(string) ([]byte, error)) error {
+	f.read = read
 	text, err := read(f.path)
 	if err != nil {
 		return err
@@ -54,7 +56,7 @@ func (f *file[T]) current(now time.Time) T {
 	value := f.value
 	if err == nil {
 		var text []byte
-		if text, err = os.ReadFile(f.path); err == nil {
+		if text, err = f.read(f.path); err == nil {
 			value, err = f.parse(text)
 		}
 	}
