@@ -50,14 +50,13 @@ func (c *conn) await(ctx context.Context, r *client.Relay, q *jute.ConnectReques
 // readOnly serves a client by what is known, until there is a server again or that is not shown any longer. The client then connects again.
 func (c *conn) readOnly(q *jute.ConnectRequest) error {
 	m := c.shared.m
-	absence, known := m.Absence(), m.Known()
+	absence := m.Absence()
 	if absence.Begun.Err() == nil {
-		return errors.New("there is a server again")
+		return errors.New("there is a server again, or nothing to be shown any more")
 	}
 	c.e.figures.readOnly.Add(1)
 	defer c.e.figures.readOnly.Add(-1)
 	defer context.AfterFunc(absence.Over, func() { c.nc.Close() })()
-	defer time.AfterFunc(time.Until(known.Until), func() { c.nc.Close() }).Stop()
 	timeout := time.Duration(max(q.TimeoutMs, 1000)) * time.Millisecond
 	hello := jute.ConnectResponse{TimeoutMs: int32(timeout.Milliseconds()), SessionID: q.SessionID, Password: q.Password, ReadOnly: true}
 	if awayUnmarked.Planted() {

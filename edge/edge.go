@@ -18,6 +18,7 @@ import (
 	"github.com/zkd-project/zkd/internal/mux"
 	"github.com/zkd-project/zkd/internal/sockets"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/base"
 )
 
 // Options are what an Edge needs.
@@ -45,6 +46,8 @@ type Options struct {
 	// count in CachedBytes. None is below one of Cached, or above.
 	Stale    []string
 	StaleFor time.Duration
+	// Clock measures that, also while the machine is suspended. Nil means the system's.
+	Clock *base.Clock
 	// Version is what words have for the version of a server.
 	Version string
 	// TLS returns the configuration for connections to a server. Nil means plain TCP.
@@ -98,6 +101,10 @@ func New(o Options) (*Edge, error) {
 	if o.TLS != nil {
 		o.Client.Secure = secure.For(o.TLS)
 	}
+	if o.Clock == nil {
+		o.Clock = new(base.Clock)
+	}
+	o.Clock.Begin()
 	e := &Edge{o: o, conns: map[*conn]bool{}, replaced: make(chan struct{})}
 	if e.o.MaxClients, e.spare = o.divide(len(servers)); e.o.MaxClients < o.MaxClients {
 		o.Log.Warn("the process may have too few open files for all clients", "files", o.Descriptors, "clients", e.o.MaxClients, "wanted", o.MaxClients)

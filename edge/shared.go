@@ -71,7 +71,7 @@ func (s *memories) take(user *string) *shared {
 	}
 	if s.open[key] == nil {
 		o := memory.Options{Servers: s.e.o.Upstream, Client: s.e.o.Client, Paths: s.e.o.Cached, Room: s.room, Told: &s.e.figures.cachedEvents, Log: s.e.o.Log}
-		o.Stale, o.For, o.Seen = s.e.o.Stale, s.e.o.StaleFor, func() client.Zxid { return client.Zxid(s.e.seen.Load()) }
+		o.Stale, o.For, o.Clock, o.Seen = s.e.o.Stale, s.e.o.StaleFor, s.e.o.Clock, func() client.Zxid { return client.Zxid(s.e.seen.Load()) }
 		o.Client.Timeout, o.Client.User = cacheTimeout, user
 		o.Client.Logger = client.NoLog // the clients' sessions tell of servers
 		m, err := memory.Open(o)

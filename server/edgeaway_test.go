@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -17,6 +18,7 @@ import (
 	"github.com/zkd-project/zkd/edge"
 	edgememory "github.com/zkd-project/zkd/edge/memory"
 	"github.com/zkd-project/zkd/internal/testing/seeds"
+	"github.com/zkd-project/zkd/server/base"
 )
 
 // awayFor is how long an edge that is cut off shows what it knows.
@@ -34,7 +36,8 @@ type awayRun struct {
 	e     *testEnsemble
 	edge  *edge.Edge
 	port  *memListener
-	dials *relayDials // of the edge
+	dials *relayDials  // of the edge
+	slept atomic.Int64 // how long the edge's machine has been suspended
 
 	writer *zk.Client // not by the edge
 	writes map[string][]zk.Zxid
@@ -281,7 +284,7 @@ func newAway(t *testing.T, seed uint64) *awayRun {
 	r.edge, err = edge.New(edge.Options{
 		Upstream: relayServers, Connections: int(seed % 2), MaxClients: 100, Version: "3.9.5-x", Log: slog.New(slog.DiscardHandler),
 		Client: zk.Options{Dial: r.dial, Logger: zk.NoLog, Rand: nil},
-		Cached: []string{"/cached", "/known"}, CachedBytes: 1 << 20, Stale: []string{"/known", "/conf"}, StaleFor: awayFor,
+		Cached: []string{"/cached", "/known"}, CachedBytes: 1 << 20, Stale: []string{"/known", "/conf"}, StaleFor: awayFor, Clock: r.clock(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -293,6 +296,17 @@ func newAway(t *testing.T, seed uint64) *awayRun {
 	}
 	time.Sleep(5 * time.Second)
 	return r
+}
+
+// clock returns the edge's clock. While its machine is suspended, timers and the monotonic clock stand still.
+func (r *awayRun) clock() *base.Clock {
+	began := time.Now()
+	return &base.Clock{
+		Read: func() (time.Duration, time.Time) {
+			return time.Since(began), time.Now().Add(time.Duration(r.slept.Load()))
+		},
+		SuspendedTotal: func() time.Duration { return time.Duration(r.slept.Load()) },
+	}
 }
 
 func (r *awayRun) end() {
@@ -361,6 +375,28 @@ func TestEdgeWithoutServers(t *testing.T) {
 		r.e.leader()
 		time.Sleep(30 * time.Second)
 		r.states("with servers", connected, connected)
+	})
+}
+
+// TestSuspendedEdgeShowsNothingOld: the machine of an edge that shows what it knew is suspended for longer than it may.
+func TestSuspendedEdgeShowsNothingOld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newAway(t, 1)
+		defer r.end()
+		for id := 1; id <= 3; id++ {
+			r.e.kill(id)
+		}
+		time.Sleep(12 * time.Second)
+		if n, err := r.readers[0].Get(t.Context(), "/known/a"); err != nil {
+			t.Fatalf("before: %q, %v", n.Data, err)
+		}
+		r.slept.Store(int64(awayFor))
+		if n, err := r.readers[0].Get(t.Context(), "/known/a"); !errors.Is(err, zk.ErrNotReadOnly) {
+			t.Errorf("%q, %v", n.Data, err)
+		}
+		time.Sleep(2 * time.Second)
+		lost := func(s zk.State) bool { return !s.Connected() }
+		r.states("after the machine was suspended", lost, lost)
 	})
 }
 

@@ -46,22 +46,22 @@ func (m *Memory) Absence() *Absence { return m.absence.Load() }
 // Away reports whether the servers are away.
 func (m *Memory) Away() bool { return m.Absence().Begun.Err() != nil }
 
-// over ends the absence, if it has begun: there is a server, or no memory any more.
-func (m *Memory) over() {
+// over ends the absence, if it has begun: there is a server, or nothing to be shown any more.
+func (m *Memory) over(why string) {
 	a := m.absence.Load()
 	begun := a.Begun.Err() != nil
 	begun = begun && !awayStays.Planted()
 	if !begun {
 		return
 	}
-	m.o.Log.Info("a server is reached again, or the memory ends: there are no read-only sessions any more", "paths", m.o.Stale)
+	m.o.Log.Info("there are no read-only sessions any more", "paths", m.o.Stale, "why", why)
 	m.absence.Store(newAbsence())
 	a.end()
 }
 
 // followServers begins and ends absences.
 func (m *Memory) followServers() {
-	defer m.over()
+	defer m.over("the subtrees are not kept any more")
 	after := AwayAfter
 	if awayEarly.Planted() {
 		after = 0
@@ -69,8 +69,14 @@ func (m *Memory) followServers() {
 	states := m.client.Session().States(m.stop)
 	begins := time.NewTimer(after)
 	defer begins.Stop()
+	look := time.NewTicker(lookEvery) // no timer for the end: timers stand still while the machine is suspended
+	defer look.Stop()
 	for {
 		select {
+		case <-look.C:
+			if m.Away() && m.Known().Current.IsZero() {
+				m.over("what is known is older than edge.staleFor")
+			}
 		case <-begins.C:
 			if m.client.Status().Server == "" {
 				if k := m.Known(); !k.Current.IsZero() {
@@ -84,7 +90,7 @@ func (m *Memory) followServers() {
 				return
 			case s.To.Connected():
 				begins.Stop()
-				m.over()
+				m.over("a server is reached")
 			case s.To == client.StateSuspended:
 				begins.Reset(after)
 			}
@@ -95,7 +101,7 @@ func (m *Memory) followServers() {
 // keepUp has the subtrees of Options.Stale be complete up to what clients have seen, and notes that they are current.
 func (m *Memory) keepUp() {
 	for pause.For(m.stop, keepUpEvery) == nil {
-		now := time.Now()
+		now := m.o.Clock.Now()
 		for _, t := range m.trees {
 			if awayAgeless.Planted() && t.stale {
 				m.mu.Lock()
@@ -110,17 +116,17 @@ func (m *Memory) keepUp() {
 }
 
 // lags reports whether the subtree has to be made current.
-func (t *tree) lags(now time.Time) bool {
+func (t *tree) lags(now time.Duration) bool {
 	if _, stale := t.cache.Stale(); stale {
 		return false
 	}
 	version := t.cache.Version()
 	t.m.mu.Lock()
 	defer t.m.mu.Unlock()
-	return now.Sub(t.current) >= currentFor || version < t.m.o.Seen()
+	return now-t.current >= currentFor || version < t.m.o.Seen()
 }
 
-func (t *tree) keepUp(now time.Time) {
+func (t *tree) keepUp(now time.Duration) {
 	ctx, cancel := context.WithTimeout(t.m.stop, catchUpTime)
 	defer cancel()
 	if t.cache.Sync(ctx) != nil {
@@ -135,7 +141,10 @@ func (t *tree) keepUp(now time.Time) {
 // have been the present at most Options.For ago.
 func (m *Memory) SeeLast(path string, take func(*client.Remembered)) bool {
 	t := m.treeOf(path)
-	if t == nil || !t.stale || !t.shown(time.Now()) {
+	if t == nil || !t.stale {
+		return false
+	}
+	if _, left := t.age(); left < 0 {
 		return false
 	}
 	return t.cache.SeeLast(path, func(s *cache.Seen) {
@@ -144,20 +153,20 @@ func (m *Memory) SeeLast(path string, take func(*client.Remembered)) bool {
 	})
 }
 
-// shown reports whether the subtree was current lately.
-func (t *tree) shown(now time.Time) bool {
-	t.m.mu.Lock()
-	defer t.m.mu.Unlock()
-	return !t.current.IsZero() && !now.After(t.m.until(t.current))
-}
-
-// until returns up to when something is shown that was current.
-func (m *Memory) until(current time.Time) time.Time {
-	until := current.Add(m.o.For)
-	if awayOverdue.Planted() {
-		until = until.Add(m.o.For)
+// age returns how long ago the subtree was current, and for how much longer it is shown.
+func (t *tree) age() (age, left time.Duration) {
+	m := t.m
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if t.current == 0 {
+		return 0, -1
 	}
-	return until
+	age = m.o.Clock.Now() - t.current
+	left = m.o.For - age
+	if awayOverdue.Planted() {
+		left += m.o.For
+	}
+	return age, left
 }
 
 // Known is what a memory can show while the servers are away.
@@ -171,14 +180,12 @@ type Known struct {
 func (m *Memory) Known() (k Known) {
 	now := time.Now()
 	for _, t := range m.trees {
-		if !t.stale || !t.shown(now) || t.cache.Err() != nil {
+		age, left := t.age()
+		if !t.stale || left < 0 || t.cache.Err() != nil {
 			continue
 		}
-		m.mu.Lock()
-		current := t.current
-		m.mu.Unlock()
-		if current.After(k.Current) {
-			k.Current, k.Until = current, m.until(current)
+		if current := now.Add(-age); current.After(k.Current) {
+			k.Current, k.Until = current, now.Add(left)
 		}
 		k.Zxid = max(k.Zxid, t.cache.Version())
 	}

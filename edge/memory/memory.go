@@ -16,6 +16,7 @@ import (
 	"github.com/zkd-project/zkd/internal/subtrees"
 	"github.com/zkd-project/zkd/internal/treediff"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/base"
 )
 
 // Options are what a Memory needs.
@@ -25,6 +26,7 @@ type Options struct {
 	Paths   []string           // the subtrees whose reads are answered
 	Stale   []string           // those that are kept for when the servers are away: see SeeLast. None is below one of Paths, or above
 	For     time.Duration      // how long they are shown after they were known to be current
+	Clock   *base.Clock        // by which that is measured
 	Seen    func() client.Zxid // what clients that may read them have seen
 	Room    *cache.Room        // for all of the edge's
 	Told    *atomic.Int64      // counts the events that clients are told
@@ -64,8 +66,8 @@ type tree struct {
 	cache *cache.Cache
 
 	// Guarded by Memory.mu.
-	why     string    // reads of it go to the servers, or ""
-	current time.Time // it had everything then, of Options.Stale
+	why     string        // reads of it go to the servers, or ""
+	current time.Duration // it had everything then, by Options.Clock, of Options.Stale; 0 if never
 
 	gone bool // its cache has ended; of the goroutine that looks after the caches
 }

@@ -219,8 +219,8 @@ const ours = `
 	client/internal/trial: client client/settle client/tree client/zktest internal/testing/standin
 	client/cache:      jute client client/tree client/typed internal/pause internal/subtrees
 	# A proxy on the host of clients.
-	edge/memory:       jute client client/cache internal/mutant internal/pause internal/subtrees internal/treediff
-	edge:              jute fourletter client client/cache client/secure edge/memory internal/accept internal/console internal/expiry internal/frames internal/mutant internal/mux internal/pause internal/sockets server/away
+	edge/memory:       jute client client/cache internal/mutant internal/pause internal/subtrees internal/treediff server/base
+	edge:              jute fourletter client client/cache client/secure edge/memory internal/accept internal/console internal/expiry internal/frames internal/mutant internal/mux internal/pause internal/sockets server/away server/base
 	client/oteltrace:  client internal/spans internal/traceid
 	client/zktest:     jute internal/pause client internal/testing/crashfs server server/config
 	cmd/internal/login: client/sasl client/sasl/kerberos client/sasl/scram
