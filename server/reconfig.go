@@ -157,7 +157,7 @@ func (m *membership) moveSecurePort(line *config.Server) error {
 		to.Port = -1
 	case to.Port != 0 && !m.cfg.ClientTLS.Used():
 		m.log.Warn("the secure client port of this server stays closed, since it was started without keys for it: "+
-			"set ssl.keyStore.location and ssl.trustStore.location, without which it will not start again", zap.Stringer("port", to))
+			"set ssl.keyStore.location and ssl.trustStore.location, and restart it", zap.Stringer("port", to))
 		return nil
 	}
 	err := m.move("the secure client port moves", &m.secure, to, m.clients.Ports().ListenSecure)

@@ -228,6 +228,35 @@ func TestSaveMembers(t *testing.T) {
 	}
 }
 
+// TestSecurePortWithoutKeys has a change of the members give a server without keys a port with TLS for clients: the server starts, and says
+// that the port stays closed. In the file that people write, such a port is an error.
+func TestSecurePortWithoutKeys(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "zoo.cfg")
+	text := "dataDir=/d\nzkd.myid=1\ninitLimit=5\nsyncLimit=2\nreconfigEnabled=true\nserver.1=zk1:2888:3888;2181"
+	if err := os.WriteFile(name, []byte(text+"\nserver.2=zk2:2888:3888;2181;2281\nserver.3=zk3:2888:3888;2181\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	before, _, err := Load(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, _, err := (&Change{Joining: "server.1=zk1:2888:3888;2181;2281"}).Apply(before.Members, before.ChangeOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	next.Version = 0x1b
+	if err := SaveMembers(vfs.OS{}, name, next, 1); err != nil {
+		t.Fatal(err)
+	}
+	c, warnings, err := Load(name)
+	if err != nil || c.ClientTLS.Port >= 0 || c.ClientPort != 2181 || len(warnings) != 1 || !strings.Contains(warnings[0].String(), "stays closed") {
+		t.Errorf("got %+v, %v, %v", c, warnings, err)
+	}
+	if _, _, err := Parse(strings.NewReader(text+";2281\nserver.2=zk2:2888:3888\n"), "zoo.cfg"); err == nil || !strings.Contains(err.Error(), "ssl.keyStore.location") {
+		t.Errorf("such a line of a file that people write: %v", err)
+	}
+}
+
 // A file of members that is damaged, or that somebody edited, is written again.
 func TestSaveMembersRepairs(t *testing.T) {
 	disk := confDisk(t, dynamicFile)

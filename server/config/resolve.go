@@ -141,6 +141,10 @@ func (l *loader) resolveRole() {
 	}
 	c.Observer = self.Observer
 	l.portOfLine("clientPort", "client part", &self, self.Client, &c.ClientPort, &c.ClientPortAddress)
+	if to, lacks := self.SecureClient, l.firstSet("ssl.keyStore.location", "secureClientPort").key == ""; lacks && to.Port != 0 && self.origin.File == c.DynamicConfigFile {
+		l.warn(self.line(), "has the secure client port %s, which stays closed, as this server has no keys for it: set ssl.keyStore.location and ssl.trustStore.location", to)
+		return
+	}
 	l.portOfLine("secureClientPort", "secure client part", &self, self.SecureClient, &c.ClientTLS.Port, &c.ClientTLS.Address)
 }
 
