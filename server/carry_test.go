@@ -49,7 +49,7 @@ func (c *client) began() *client {
 // among the connections of an address, and its own end.
 func TestCarriedSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := startServer(t, "maxClientCnxns=4", "4lw.commands.whitelist=*")
+		s := startServer(t, "maxClientCnxns=3", "4lw.commands.whitelist=*")
 		on := s.carrier(t, s.dial(t, dialOptions{ip: "10.0.0.9"}).nc)
 		one, other := s.carried(t, on, "127.0.0.1:5").began(), s.carried(t, on, "unix\n,sid=0x1").began()
 		one.create("/a", "1")
@@ -71,7 +71,7 @@ func TestCarriedSessions(t *testing.T) {
 				t.Errorf("cons lacks %q:\n%s", want, cons)
 			}
 		}
-		// Their own connection is one of the four of the address.
+		// Their own connection is none of the three of the address.
 		last := s.carried(t, on, "").began()
 		s.carried(t, on, "").eof("a connection beyond maxClientCnxns")
 		last.call(jute.OpCloseSession, nil)

@@ -9,7 +9,7 @@ import (
 )
 
 // The connection of an edge may carry the connections of its clients: see package mux. Each of these is served as one that comes
-// by a port, from the edge's address and with its certificate. That of the edge itself has no session.
+// by a port, from the edge's address and with its certificate. That of the edge itself has no session, and does not count in maxClientCnxns and maxCnxns.
 
 // errCarries ends a handshake: the connection carries others.
 var errCarries = errors.New("the connection carries others")
@@ -23,6 +23,8 @@ func (c *conn) carry() error {
 		return c.shared.sessionless(err)
 	}
 	c.socket.readWithoutDeadline()
+	c.shared.register.Carries(c.group)
+	c.takes = register.Carrying
 	c.line.Lock()
 	c.carrier = carrier
 	if c.line.endsLocked() {

@@ -62,8 +62,9 @@ type Kind int
 
 // The kinds.
 const (
-	Direct  Kind = iota // a descriptor
-	Carried             // memory: another connection carries it
+	Direct   Kind = iota // a descriptor
+	Carrying             // a descriptor, for the connections that it carries, which count in its place
+	Carried              // memory: another connection carries it
 	numKinds
 )
 
@@ -71,6 +72,14 @@ const (
 type places [numKinds]int
 
 func (p places) sum() int { return p[Direct] + p[Carried] }
+
+// taken returns how much there is of what a kind takes.
+func (p places) taken(kind Kind) int {
+	if kind == Direct {
+		return p[Direct] + p[Carrying]
+	}
+	return p[kind]
+}
 
 // Most is how many connections there may be: of an address, in all, and of each kind. 0 means no limit.
 type Most struct {
@@ -81,12 +90,12 @@ type Most struct {
 // admits reports whether there may be one more of an address that has some of all.
 func (m Most) admits(has, all places, kind Kind) bool {
 	switch most := m.Of[kind]; {
-	case m.PerIP > 0 && has.sum() >= m.PerIP:
+	case m.PerIP > 0 && (has.sum() >= m.PerIP || kind == Direct && has[Carrying] >= m.PerIP):
 		return false
 	case m.All > 0 && !fair.Enters(has.sum(), m.All-all.sum()):
 		return false
 	default:
-		return most == 0 || fair.Enters(has[kind], most-all[kind])
+		return most == 0 || fair.Enters(has.taken(kind), most-all.taken(kind))
 	}
 }
 
@@ -106,6 +115,18 @@ func (r *Register[C]) Add(c C, ip string, kind Kind, most Most) bool {
 	return true
 }
 
+// Carries notes that a connection of kind Direct is of kind Carrying from here on.
+func (r *Register[C]) Carries(ip string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	has := r.byIP[ip]
+	for _, p := range []*places{&has, &r.places} {
+		p[Direct]--
+		p[Carrying]++
+	}
+	r.byIP[ip] = has
+}
+
 // Remove removes a connection from the register.
 func (r *Register[C]) Remove(c C, ip string, kind Kind) {
 	r.mu.Lock()
@@ -114,7 +135,7 @@ func (r *Register[C]) Remove(c C, ip string, kind Kind) {
 	has := r.byIP[ip]
 	has[kind]--
 	r.places[kind]--
-	if r.byIP[ip] = has; has.sum() == 0 {
+	if r.byIP[ip] = has; has == (places{}) {
 		delete(r.byIP, ip)
 	}
 	s := c.SessionID()

@@ -56,33 +56,41 @@ func TestReportMissesNoConnectionThatEnds(t *testing.T) {
 // gets up to 16 times as many as are left.
 func TestPlaces(t *testing.T) {
 	for _, tt := range []struct {
-		name            string
-		most            Most
-		direct, carried int // that one address gets, one kind after the other
-		others          int // that another one gets then, with a descriptor
+		name                      string
+		most                      Most
+		carrying, direct, carried int // that one address gets, one kind after the other
+		others                    int // that another one gets then, with a descriptor
 	}{
-		{"no limit", Most{}, 100, 100, 100},
-		{"of an address", Most{PerIP: 20}, 20, 0, 20},
-		{"in all", Most{All: 17}, 16, 0, 1},
-		{"descriptors", Most{Of: places{17}}, 16, 100, 1},
-		{"carried", Most{Of: places{Carried: 17}}, 100, 16, 100},
-		{"descriptors and carried", Most{Of: places{34, 85}}, 32, 80, 2},
-		{"descriptors, and fewer in all", Most{Of: places{17}, All: 9}, 9, 0, 0},
+		{"no limit", Most{}, 100, 100, 100, 100},
+		{"of an address", Most{PerIP: 20}, 20, 0, 20, 20},
+		{"in all", Most{All: 17}, 100, 16, 0, 1},
+		{"descriptors", Most{Of: places{17}}, 16, 0, 100, 1},
+		{"carried", Most{Of: places{Carried: 17}}, 100, 100, 16, 100},
+		{"descriptors and carried", Most{Of: places{Direct: 34, Carried: 85}}, 32, 0, 80, 2},
+		{"descriptors, and fewer in all", Most{Of: places{170}, All: 9}, 100, 9, 0, 0},
 	} {
 		r := New[testConn](false)
 		var leave []func()
 		add := func(ip string, kind Kind) (n int) {
+			as := kind
+			if kind == Carrying {
+				as = Direct
+			}
 			for ; n < 100; n++ {
 				c := testConn(len(leave) + 1)
-				if !r.Add(c, ip, kind, tt.most) {
+				if !r.Add(c, ip, as, tt.most) {
 					break
+				}
+				if kind == Carrying {
+					r.Carries(ip)
 				}
 				leave = append(leave, func() { r.Remove(c, ip, kind) })
 			}
 			return n
 		}
-		if direct, carried, others := add("a", Direct), add("a", Carried), add("b", Direct); direct != tt.direct || carried != tt.carried || others != tt.others {
-			t.Errorf("%s: %d with descriptors, %d carried, %d of others; want %d, %d, %d", tt.name, direct, carried, others, tt.direct, tt.carried, tt.others)
+		got := [...]int{add("a", Carrying), add("a", Direct), add("a", Carried), add("b", Direct)}
+		if want := [...]int{tt.carrying, tt.direct, tt.carried, tt.others}; got != want {
+			t.Errorf("%s: that carry, with descriptors, carried, of others: %d, want %d", tt.name, got, want)
 		}
 		for _, f := range leave {
 			f()
