@@ -263,13 +263,17 @@ func (e *memberEnsemble) Members(ctx context.Context) (string, error) {
 	return string(node.Data), err
 }
 
-// MayChange implements member.Ensemble, by a write of the node whose ACL gives the right, with a version that the node never has.
+// MayChange implements member.Ensemble, by a write of the node whose ACL gives the right and a change, both with a version that the node
+// never has: servers look at reconfigEnabled before that.
 func (e *memberEnsemble) MayChange(ctx context.Context) error {
 	zk, err := e.client(ctx)
 	if err != nil {
 		return err
 	}
 	if _, err = zk.Set(ctx, client.ConfigPath, nil, math.MinInt32); errors.Is(err, client.ErrBadVersion) {
+		_, err = zk.Ensemble().Reconfig(ctx, client.Members{}, math.MinInt32)
+	}
+	if errors.Is(err, client.ErrBadVersion) || errors.Is(err, client.ErrReconfigInProgress) {
 		return nil
 	}
 	return err

@@ -79,6 +79,15 @@ func TestMember(t *testing.T) {
 	}
 }
 
+// TestMemberWithoutReconfig asks for a change that the servers do not allow: it is refused before anything is waited for.
+func TestMemberWithoutReconfig(t *testing.T) {
+	e := zktest.StartEnsemble(t, 3, zktest.Config("skipACL=yes"))
+	_, errOut, code := run(t, t.Context(), map[string]string{envServer: e.ConnectString()}, "member", "replace", "--yes", "3", "4=127.0.0.1:1:2;3")
+	if code != exitError || strings.Contains(errOut, "waiting") || !strings.Contains(errOut, "set reconfigEnabled=true on all of them") {
+		t.Errorf("exit %d, %s", code, errOut)
+	}
+}
+
 // The leader that is removed breaks connections. The command looks what became of its request,
 // and says that another server takes over.
 func TestMemberRemovesTheLeader(t *testing.T) {
