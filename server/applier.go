@@ -49,6 +49,7 @@ type applier struct {
 	log        *zap.Logger
 	metrics    *monitor.Metrics
 	now        func() time.Duration
+	doubt      func(lastMs int64) // base.Clock.Doubt
 	fail       func(error)
 	leads      func() bool
 	handover   *handover
@@ -314,6 +315,7 @@ func (a *applier) apply(o *replica.Order) error {
 	a.tellHerds(txn)
 	if o.Type == zab.EntryMarker {
 		a.state.DeriveKeys()
+		a.doubt(a.state.Tree.LastTime())
 	}
 	a.metrics.Commits.Add(1)
 	a.state.Tree.Apply(txn, &a.out)

@@ -64,6 +64,51 @@ func TestALeaderThatWakesUpAsksTheOthers(t *testing.T) {
 	})
 }
 
+// A server starts a year after its last change, and another one whose clock is a year ahead begins to lead: nobody knows whether the clocks are
+// right, so nodes with a time to live stay for an hour.
+func TestAClockThatIsAheadFromTheBeginning(t *testing.T) {
+	const year = 365 * 24 * time.Hour
+	lines := []string{"znode.container.checkIntervalMs=1000", "extendedTypesEnabled=true", "maxSessionTimeout=3600000"}
+	ttl := &jute.CreateTTLRequest{CreateRequest: *create("/ttl", "x", jute.ModePersistentTTL), TTL: 2 * time.Hour.Milliseconds()}
+	stays := func(t *testing.T, c *client) {
+		t.Helper()
+		time.Sleep(5 * time.Second)
+		if !c.exists("/ttl") {
+			t.Error("a node with a time to live has gone at once")
+		}
+	}
+	t.Run("start", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := startServer(t, lines...)
+			s.connect(t).ok(jute.OpCreateTTL, ttl)
+			check(t, s.Close())
+			time.Sleep(year)
+			c := startWith(t, s.opts).connectFor(t, 3_600_000)
+			stays(t, c)
+			time.Sleep(59 * time.Minute)
+			stays(t, c)
+			time.Sleep(time.Minute)
+			if c.exists("/ttl") {
+				t.Error("a node whose time to live has ended is there after an hour")
+			}
+		})
+	})
+	t.Run("leader", func(t *testing.T) {
+		inBubble(t, 3, append(lines, "skipACL=yes"), func(t *testing.T, e *testEnsemble) {
+			c, to := e.servers[e.leader()].connectFor(t, 3_600_000), e.follower()
+			e.servers[to].setClock(year)
+			for range 70 { // so that it is forgotten
+				time.Sleep(time.Second)
+				e.servers[to].setClock(time.Second)
+			}
+			c.ok(jute.OpCreateTTL, ttl)
+			c.send(jute.OpTransferLeader, &jute.TransferLeaderRequest{Server: int32(to)})
+			e.await("it leads", func() bool { return e.leader() == to })
+			stays(t, e.servers[to].connectFor(t, 10_000))
+		})
+	})
+}
+
 // The wall clock of one server after the other is set ahead, by a little more, and back by years. No session ends, nobody votes, what was
 // written once is there once, and a node with a time to live stays for as long as that; the server says that its clock was set.
 func TestAClockThatJumps(t *testing.T) {

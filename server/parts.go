@@ -318,6 +318,7 @@ func newApplier(s *Server) *applier {
 		log:        s.log,
 		metrics:    s.metrics,
 		now:        s.now,
+		doubt:      s.clock.Doubt,
 		fail:       s.life.Fail,
 		leads:      s.standing.leads,
 		handover:   s.handover,

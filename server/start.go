@@ -233,6 +233,7 @@ func (s *Server) useState(found *data.Recovered) {
 	s.metrics.LoadLog.Observe(found.TookLog, 1)
 	s.metrics.LoadedTxns.Observe(int(found.Replayed))
 	s.state.Tree, s.state.Ensemble = found.Tree, found.Ensemble
+	s.clock.Doubt(found.Tree.LastTime())
 	s.state.Begin(found.Identity.Secret)
 	for session, timeoutMs := range found.Tree.Sessions() {
 		s.tracker.Add(session, timeoutMs, millis(s.now()))

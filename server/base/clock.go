@@ -111,26 +111,45 @@ func (c *Clock) measureSuspension() {
 	if by.Abs() >= leastJump {
 		j := Jump{Count: c.Jump().Count + 1, By: by, At: mono + time.Duration(c.slept.Load())}
 		c.jump.Store(&j)
-		c.jumps = append(c.jumps, j)
-		c.jumps = slices.Delete(c.jumps, 0, max(0, len(c.jumps)-mostJumps))
+		c.keep(j)
+	}
+}
+
+func (c *Clock) keep(j Jump) {
+	c.jumps = append(c.jumps, j)
+	c.jumps = slices.Delete(c.jumps, 0, max(0, len(c.jumps)-mostJumps))
+}
+
+// Doubt is called at a start and when a server begins to lead. lastMs is when the last change before that was made, by the clocks of leaders, or 0.
+// Nobody knows whether nothing has changed since then or this clock is ahead, so Cautious takes it for a jump.
+func (c *Clock) Doubt(lastMs int64) {
+	now := c.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	by := c.Wall().Sub(time.UnixMilli(lastMs))
+	if more := by - c.jumped(now-patience); lastMs > 0 && by > 0 && more > 0 {
+		c.keep(Jump{By: more, At: now})
 	}
 }
 
 // patience is for how long what is deleted at a time stays after the wall clock was set ahead, so that somebody can set it right.
 const patience = time.Hour
 
-// Cautious returns the wall clock, or what it would show if it had not been set ahead within the last hour: it is for what is deleted at a time, and does
-// not come back.
-func (c *Clock) Cautious() time.Time { return c.Wall().Add(-c.ahead(c.Now() - patience)) }
-
-// ahead returns how far the wall clock is ahead of what it would be without its jumps since a time, as Now.
-func (c *Clock) ahead(since time.Duration) (ahead time.Duration) {
+// Cautious returns the wall clock, or what it would show if it had not been set ahead within the last hour, as far as is known: it is for what is deleted at
+// a time, and does not come back.
+func (c *Clock) Cautious() time.Time {
+	now := c.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.Wall().Add(-max(0, c.jumped(now-patience)))
+}
+
+// jumped returns by how much the wall clock has jumped since a time, as Now.
+func (c *Clock) jumped(since time.Duration) (by time.Duration) {
 	for _, j := range c.jumps {
 		if j.At > since {
-			ahead += j.By
+			by += j.By
 		}
 	}
-	return max(0, ahead)
+	return by
 }

@@ -117,7 +117,7 @@ func TestClockOfTheSystem(t *testing.T) {
 // TestClockAhead sets the wall clock in several steps: how far it is ahead is their sum.
 func TestClockAhead(t *testing.T) {
 	const year = 365 * 24 * time.Hour
-	f := &fakeClocks{wall: time.Now()}
+	f := &fakeClocks{wall: time.Now().Truncate(time.Millisecond)}
 	c := Clock{Read: func() (time.Duration, time.Time) { return f.mono, f.wall }, SuspendedTotal: func() time.Duration { return f.asleep }}
 	c.Begin()
 	c.start = f.wall
@@ -134,6 +134,20 @@ func TestClockAhead(t *testing.T) {
 	if got := f.wall.Sub(c.Cautious()); got != 0 {
 		t.Errorf("after an hour: %v ahead", got)
 	}
+	for i, step := range []struct{ set, last, want time.Duration }{
+		{0, 0, 0}, {0, time.Minute, 0}, {year, -year, year}, {0, -time.Hour, year}, {0, -2 * year, 2 * year}, {-2 * year, -time.Second, time.Second},
+	} {
+		f.wall = f.wall.Add(step.set)
+		if c.Now(); step.last != 0 {
+			c.Doubt(f.wall.Add(step.last).UnixMilli())
+		} else {
+			c.Doubt(0)
+		}
+		if got := f.wall.Sub(c.Cautious()); got != step.want {
+			t.Errorf("doubt %d: %v ahead, want %v", i, got, step.want)
+		}
+	}
+	f.pass(time.Hour)
 	for range 3 * mostJumps {
 		f.pass(time.Second)
 		f.wall = f.wall.Add(time.Second)
