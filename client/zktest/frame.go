@@ -1,8 +1,7 @@
 package zktest
 
 import (
-	"encoding/binary"
-
+	"github.com/zkd-project/zkd/internal/frames"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -23,19 +22,15 @@ func (s *splitter) feed(b []byte) { s.buf = append(s.buf, b...) }
 // next returns the next frame with its length, or nil if it is not complete yet. The frame is
 // valid until the next feed.
 func (s *splitter) next() []byte {
-	if !s.opaque && len(s.buf) >= 4 && binary.BigEndian.Uint32(s.buf) > maxFrame {
-		s.opaque = true
-	}
 	n := len(s.buf)
 	if !s.opaque {
-		if n < 4 {
+		payload, _, ok, err := frames.Cut(s.buf, maxFrame, "")
+		switch s.opaque = err != nil; {
+		case ok:
+			n = 4 + len(payload)
+		case !s.opaque:
 			return nil
 		}
-		want := 4 + int(binary.BigEndian.Uint32(s.buf))
-		if n < want {
-			return nil
-		}
-		n = want
 	}
 	if n == 0 {
 		return nil

@@ -25,6 +25,28 @@ func (e *LengthError) Error() string {
 	return fmt.Sprintf("a frame of %d bytes: the limit is %d (%s)", e.Bytes, e.Limit, e.Name)
 }
 
+// Cut returns the frame that b begins with, and what follows it. Both share the memory of b. ok is false if not all of the frame is there. limit is
+// the name of most, the length of the longest one.
+func Cut(b []byte, most int, limit string) (frame, rest []byte, ok bool, err error) {
+	n, ok, err := length(b, most, limit)
+	if !ok || len(b) < 4+n {
+		return nil, b, false, err
+	}
+	return b[4 : 4+n : 4+n], b[4+n:], true, nil
+}
+
+// length returns the length of the frame that b begins with, once known.
+func length(b []byte, most int, limit string) (n int, ok bool, err error) {
+	if len(b) < 4 {
+		return 0, false, nil
+	}
+	length := int32(binary.BigEndian.Uint32(b))
+	if length < 0 || int(length) > most {
+		return 0, false, &LengthError{int(length), most, limit}
+	}
+	return int(length), true, nil
+}
+
 // Reader cuts a byte stream into frames: a four-byte big-endian length and that many
 // bytes. Reading ahead makes pipelined requests cheap: one read brings many frames.
 type Reader struct {
@@ -54,25 +76,11 @@ func (f *Reader) Released() bool { return f.buf == nil }
 // Next returns the next frame if all of it has been read. The frame shares the
 // reader's buffer and is valid until fill.
 func (f *Reader) Next() (frame []byte, ok bool, err error) {
-	n, ok, err := f.pending()
-	if !ok || err != nil || f.w-f.r < 4+n {
-		return nil, false, err
+	frame, _, ok, err = Cut(f.Ahead(), f.max, f.limit)
+	if ok {
+		f.r += 4 + len(frame)
 	}
-	frame = f.buf[f.r+4 : f.r+4+n : f.r+4+n]
-	f.r += 4 + n
-	return frame, true, nil
-}
-
-// pending returns the length of the next frame, once known.
-func (f *Reader) pending() (n int, ok bool, err error) {
-	if f.w-f.r < 4 {
-		return 0, false, nil
-	}
-	length := int32(binary.BigEndian.Uint32(f.buf[f.r:]))
-	if length < 0 || int(length) > f.max {
-		return 0, false, &LengthError{int(length), f.max, f.limit}
-	}
-	return int(length), true, nil
+	return frame, ok, err
 }
 
 // Ahead returns what has been read but not taken. It is valid until fill.
@@ -182,7 +190,7 @@ func (f *Reader) Fill() (int, error) {
 // frame is not kept. A length prefix alone, which costs a client nothing, gets no memory.
 func (f *Reader) makeRoom() {
 	need := 0
-	if n, ok, err := f.pending(); ok && err == nil {
+	if n, ok, err := length(f.Ahead(), f.max, f.limit); ok && err == nil {
 		need = 4 + n
 	}
 	size, left := len(f.buf), f.w-f.r

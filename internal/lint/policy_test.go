@@ -222,7 +222,7 @@ const ours = `
 	edge/memory:       jute client client/cache internal/mutant internal/pause internal/subtrees internal/treediff server/base
 	edge:              jute fourletter client client/cache client/secure edge/memory internal/accept internal/console internal/expiry internal/frames internal/mutant internal/mux internal/pause internal/sockets server/away server/base
 	client/oteltrace:  client internal/spans internal/traceid
-	client/zktest:     jute internal/pause client internal/testing/crashfs server server/config
+	client/zktest:     jute internal/frames internal/pause client internal/testing/crashfs server server/config
 	cmd/internal/login: client/sasl client/sasl/kerberos client/sasl/scram
 	cmd/zkcli:         client cmd/zkcli/command internal/stdio
 	cmd/zkcli/backup:  internal/vfs jute internal/pause server/archive server/archive/source server/copies server/datatree server/history server/snapshot server/zab
@@ -275,8 +275,8 @@ const ours = `
 	migrate/takeover: jute migrate/mirror client/sasl/kerberos migrate/apachefiles migrate/apachelink internal/digestmd5 internal/jaas internal/pause migrate/moving internal/vfs server/config server/copies server/data server/datadirs server/datatree server/secure server/zab
 
 	# The comparison of two ensembles, pure, and the connections that it is about.
-	migrate/shadow:   jute internal/fifo
-	migrate/shadow/proxy: jute internal/pause client migrate/shadow
+	migrate/shadow:   jute internal/fifo internal/frames
+	migrate/shadow/proxy: jute internal/frames internal/pause client migrate/shadow
 
 	# Programs of the books. They see what users see.
 	examples/masterworker/layout: client

@@ -1,8 +1,9 @@
 package shadow
 
 import (
-	"encoding/binary"
 	"errors"
+
+	"github.com/zkd-project/zkd/internal/frames"
 )
 
 // MaxFrame is the length of the longest frame that a Splitter takes. Apache's default for
@@ -35,19 +36,10 @@ func (s *Splitter) Write(p []byte) {
 // Next returns the payload of the next frame, or false if it is not complete. The payload
 // does not change. After ErrFrame the stream can't be read any further.
 func (s *Splitter) Next() (payload []byte, ok bool, err error) {
-	if len(s.rest) < 4 {
-		return nil, false, nil
+	if payload, s.rest, ok, err = frames.Cut(s.rest, MaxFrame, ""); err != nil {
+		err = ErrFrame
 	}
-	n := int64(int32(binary.BigEndian.Uint32(s.rest)))
-	switch {
-	case n < 0 || n > MaxFrame:
-		return nil, false, ErrFrame
-	case int64(len(s.rest)) < 4+n:
-		return nil, false, nil
-	}
-	payload = s.rest[4 : 4+n : 4+n]
-	s.rest = s.rest[4+n:]
-	return payload, true, nil
+	return payload, ok, err
 }
 
 // Held returns the number of bytes that wait for the rest of their frame.

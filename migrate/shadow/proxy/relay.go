@@ -3,7 +3,6 @@ package proxy
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -11,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/frames"
 	"github.com/zkd-project/zkd/internal/pause"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/migrate/shadow"
@@ -142,21 +142,15 @@ func withoutExtensions(to func([]byte) error) func([]byte) error {
 			return to(p)
 		}
 		first = append(first, p...)
-		if len(first) < 4 {
+		frame, rest, isFrame, err := frames.Cut(first, shadow.MaxFrame, "")
+		if begun = isFrame || err != nil; !begun {
 			return nil
 		}
-		n := int64(binary.BigEndian.Uint32(first))
-		isFrame := n <= shadow.MaxFrame
-		if isFrame && int64(len(first)) < 4+n {
-			return nil
-		}
-		begun = true
 		if isFrame {
 			var connect jute.ConnectRequest
-			d := jute.NewAliasDecoder(first[4 : 4+n])
+			d := jute.NewAliasDecoder(frame)
 			if connect.Decode(&d); d.Err() == nil {
-				frame := first[4 : 4+n-int64(len(d.Rest()))]
-				first = append(jute.AppendBuffer(nil, frame), first[4+n:]...)
+				first = append(jute.AppendBuffer(nil, frame[:len(frame)-len(d.Rest())]), rest...)
 			}
 		}
 		return to(first)
