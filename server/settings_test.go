@@ -1,17 +1,9 @@
 package server
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	cryptorand "crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"flag"
 	"fmt"
-	"math/big"
 	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/testing/certs"
 	"github.com/zkd-project/zkd/internal/testing/crashfs"
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
@@ -585,48 +578,15 @@ func makeSettingsFiles(t *testing.T) *settingsFiles {
 		}
 		return path
 	}
-	key, cert, crl := memberCertificate(t)
+	ca := certs.New(t, "zk")
 	return &settingsFiles{
 		keys:     write("keys.json", `{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"1","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`),
 		jaas:     write("jaas.conf", `Server { org.apache.zookeeper.server.auth.DigestLoginModule required user_bob="secret"; };`),
 		secret:   write("secret", "0123456789abcdef"),
 		dynamic:  write("zoo.cfg.dynamic", strings.Join(defaultMembers, "\n")),
-		store:    write("store.pem", key+cert),
-		trust:    write("trust.pem", cert),
+		store:    certs.Write(t, dir, "store.pem", ca.Issue("10.0.0.1", "10.0.0.2", "10.0.0.3").PEM(t)),
+		trust:    certs.Write(t, dir, "trust.pem", ca.CertPEM()),
 		password: write("password", "not needed"),
-		crl:      write("crl.pem", crl),
+		crl:      certs.Write(t, dir, "crl.pem", ca.Revoke(time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC))),
 	}
-}
-
-// memberCertificate returns a key and a certificate, its own authority, with the
-// addresses of the servers, at any time, and the authority's empty revocation list.
-func memberCertificate(t *testing.T) (key, cert, crl string) {
-	t.Helper()
-	k, err := ecdsa.GenerateKey(elliptic.P256(), cryptorand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	about := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "zk"}, IsCA: true, BasicConstraintsValid: true,
-		NotAfter: time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC),
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign | x509.KeyUsageCRLSign, SubjectKeyId: []byte{1},
-	}
-	for id := 1; id <= 3; id++ {
-		about.IPAddresses = append(about.IPAddresses, net.IPv4(10, 0, 0, byte(id)))
-	}
-	signed, err := x509.CreateCertificate(cryptorand.Reader, about, about, &k.PublicKey, k)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(k)
-	if err != nil {
-		t.Fatal(err)
-	}
-	list, err := x509.CreateRevocationList(cryptorand.Reader, &x509.RevocationList{Number: big.NewInt(1), NextUpdate: about.NotAfter}, about, k)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})),
-		string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed})),
-		string(pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: list}))
 }

@@ -2,43 +2,25 @@ package config
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/zkd-project/zkd/internal/secret"
+	"github.com/zkd-project/zkd/internal/testing/certs"
 )
 
 // pair returns a private key and a self-signed certificate for it.
 func pair(t *testing.T) (key, cert []byte) {
 	t.Helper()
-	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(k)
-	if err != nil {
-		t.Fatal(err)
-	}
-	about := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "zk1"}, NotAfter: time.Now().Add(time.Hour)}
-	signed, err := x509.CreateCertificate(rand.Reader, about, about, &k.PublicKey, k)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}),
-		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed})
+	p := certs.SelfSigned(t, &x509.Certificate{Subject: pkix.Name{CommonName: "zk1"}})
+	return p.KeyPEM(t), p.CertPEM()
 }
 
 // TestQuorumTLS loads configurations with real keys and certificates.

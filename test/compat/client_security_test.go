@@ -4,18 +4,10 @@ package compat
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
-	"net"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -24,6 +16,7 @@ import (
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/sasl"
 	"github.com/zkd-project/zkd/client/secure"
+	"github.com/zkd-project/zkd/internal/testing/certs"
 	"github.com/zkd-project/zkd/internal/testing/freeport"
 )
 
@@ -146,50 +139,6 @@ func testSASLIgnored(t *testing.T, srv *server) {
 	refused(t, srv.addr, client.Options{SASL: sasl.DigestMD5("bob", "wrong")}, "allowSaslFailedClients")
 }
 
-// pemStore writes a certificate with its key, as Apache's key store of type PEM
-// has them, signed by the authority or, without one, by itself.
-type pemStore struct {
-	file string
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-}
-
-func newPEMStore(t *testing.T, by *pemStore, template *x509.Certificate) *pemStore {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template.SerialNumber = big.NewInt(time.Now().UnixNano())
-	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
-	template.BasicConstraintsValid = true
-	parent, signer := template, key
-	if by != nil {
-		parent, signer = by.cert, by.key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	if !cert.IsCA { // a trust store has no key
-		text = append(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}), text...)
-	}
-	file := filepath.Join(t.TempDir(), "store.pem")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return &pemStore{file: file, cert: cert, key: key}
-}
-
 func TestClientTLS(t *testing.T) {
 	for _, k := range []kind{apache, zkd} {
 		t.Run(string(k), func(t *testing.T) { testClientTLS(t, k) })
@@ -199,11 +148,11 @@ func TestClientTLS(t *testing.T) {
 func testClientTLS(t *testing.T, k kind) {
 	t.Parallel()
 	needServer(t, k)
-	ca := newPEMStore(t, nil, &x509.Certificate{Subject: pkix.Name{CommonName: "ca"}, IsCA: true, KeyUsage: x509.KeyUsageCertSign})
-	stranger := newPEMStore(t, nil, &x509.Certificate{Subject: pkix.Name{CommonName: "stranger"}, IsCA: true, KeyUsage: x509.KeyUsageCertSign})
-	own := newPEMStore(t, ca, &x509.Certificate{Subject: pkix.Name{CommonName: "zk"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}})
-	bob := newPEMStore(t, ca, &x509.Certificate{Subject: pkix.Name{CommonName: "bob", Organization: []string{"Example"}}, DNSNames: []string{"bob"}})
-	eve := newPEMStore(t, stranger, &x509.Certificate{Subject: pkix.Name{CommonName: "eve"}, DNSNames: []string{"eve"}})
+	dir, ca, stranger := t.TempDir(), certs.New(t, "ca"), certs.New(t, "stranger")
+	bob := ca.Sign(&x509.Certificate{Subject: pkix.Name{CommonName: "bob", Organization: []string{"Example"}}, DNSNames: []string{"bob"}})
+	write := func(name string, content []byte) string { return certs.Write(t, dir, name, content) }
+	trust, other := write("trust.pem", ca.CertPEM()), write("other.pem", stranger.CertPEM())
+	own, bobs, eves := write("own.pem", ca.Issue("127.0.0.1").PEM(t)), write("bob.pem", bob.PEM(t)), write("eve.pem", stranger.Issue("eve").PEM(t))
 
 	port := freeport.For(t, 1)[0]
 	start(t, k, config{
@@ -212,8 +161,8 @@ func testClientTLS(t *testing.T, k kind) {
 			"secureClientPortAddress=127.0.0.1",
 			"serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory",
 			"authProvider.x509=org.apache.zookeeper.server.auth.X509AuthenticationProvider",
-			"ssl.keyStore.location=" + own.file,
-			"ssl.trustStore.location=" + ca.file,
+			"ssl.keyStore.location=" + own,
+			"ssl.trustStore.location=" + trust,
 		},
 		// Client certificates here name no host.
 		props: map[string]string{"zookeeper.ssl.hostnameVerification": "false", "zookeeper.ssl.clientHostnameVerification": "false"},
@@ -227,7 +176,7 @@ func testClientTLS(t *testing.T, k kind) {
 		return client.Options{Secure: secure.For(configs), Timeout: 30 * time.Second}
 	}
 
-	c, err := dialClient(t, addr, with(secure.Files{CA: ca.file, Cert: bob.file}))
+	c, err := dialClient(t, addr, with(secure.Files{CA: trust, Cert: bobs}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,10 +199,10 @@ func testClientTLS(t *testing.T, k kind) {
 		files      secure.Files
 		want       string
 	}{
-		{"no certificate", addr, secure.Files{CA: ca.file}, "it may want a certificate"},
-		{"unknown client", addr, secure.Files{CA: ca.file, Cert: eve.file}, "of an authority that it trusts"},
-		{"unknown server", addr, secure.Files{CA: stranger.file, Cert: bob.file}, "has to be in secure.Files.CA"},
-		{"wrong host", strings.Replace(addr, "127.0.0.1", "localhost", 1), secure.Files{CA: ca.file, Cert: bob.file}, "list the server under a name of its certificate"},
+		{"no certificate", addr, secure.Files{CA: trust}, "it may want a certificate"},
+		{"unknown client", addr, secure.Files{CA: trust, Cert: eves}, "of an authority that it trusts"},
+		{"unknown server", addr, secure.Files{CA: other, Cert: bobs}, "has to be in secure.Files.CA"},
+		{"wrong host", strings.Replace(addr, "127.0.0.1", "localhost", 1), secure.Files{CA: trust, Cert: bobs}, "list the server under a name of its certificate"},
 	} {
 		t.Logf("%s: %v", bad.name, refused(t, bad.addr, with(bad.files), bad.want))
 	}

@@ -35,9 +35,7 @@ type Pair struct {
 // New makes an authority.
 func New(t testing.TB, name string) *Authority {
 	t.Helper()
-	a := &Authority{t: t}
-	a.Pair = a.Sign(about(name))
-	return a
+	return &Authority{t: t, Pair: SelfSigned(t, about(name))}
 }
 
 // NewBelow makes an authority whose certificate another one signs.
@@ -51,6 +49,12 @@ func about(name string) *x509.Certificate {
 		Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true, SubjectKeyId: []byte(name),
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 	}
+}
+
+// SelfSigned makes a certificate that signs itself. See Sign.
+func SelfSigned(t testing.TB, about *x509.Certificate) Pair {
+	t.Helper()
+	return (&Authority{t: t}).Sign(about)
 }
 
 // Sign completes a certificate with what it lacks, and signs it. Without another time, it

@@ -1,19 +1,16 @@
 package certid_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"errors"
-	"math/big"
 	"net/url"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/zkd-project/zkd/internal/testing/certs"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/auth/certid"
 )
@@ -21,21 +18,9 @@ import (
 // certificate returns a certificate that signs itself.
 func certificate(t testing.TB, change func(*x509.Certificate)) *x509.Certificate {
 	t.Helper()
-	template := &x509.Certificate{SerialNumber: big.NewInt(1)}
+	template := new(x509.Certificate)
 	change(template)
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return cert
+	return certs.SelfSigned(t, template).Cert
 }
 
 func uri(t testing.TB, s string) *url.URL {

@@ -1,16 +1,10 @@
 package transport
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/base64"
-	"encoding/pem"
 	"io"
-	"math/big"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,83 +12,39 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/internal/keystore"
+	"github.com/zkd-project/zkd/internal/testing/certs"
 	"github.com/zkd-project/zkd/server/secure"
 )
 
-// authority signs certificates that are valid in the bubble's time, which begins in 2000.
+// authority makes the files of servers.
 type authority struct {
+	*certs.Authority
 	t    testing.TB
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	next int64
 	life time.Duration // of certificates; 0 is 100 years
 }
 
 func newAuthority(t testing.TB) *authority {
 	t.Helper()
-	a := &authority{t: t}
-	a.key, _ = a.sign(&x509.Certificate{IsCA: true, BasicConstraintsValid: true, Subject: pkix.Name{CommonName: "CA"}})
-	return a
-}
-
-// sign makes a key and its certificate, in PEM.
-func (a *authority) sign(c *x509.Certificate) (*ecdsa.PrivateKey, []byte) {
-	a.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	a.next++
-	c.SerialNumber = big.NewInt(a.next)
-	c.NotBefore, c.NotAfter = time.Unix(0, 0), time.Now().AddDate(100, 0, 0)
-	if a.life > 0 {
-		c.NotAfter = time.Now().Add(a.life)
-	}
-	parent, signer := a.cert, a.key
-	if parent == nil {
-		parent, signer = c, key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, c, parent, &key.PublicKey, signer)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	if a.cert == nil {
-		if a.cert, err = x509.ParseCertificate(der); err != nil {
-			a.t.Fatal(err)
-		}
-	}
-	return key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	return &authority{Authority: certs.New(t, "CA"), t: t}
 }
 
 // issue writes a key store and a trust store for names, and returns the options to use
 // them.
 func (a *authority) issue(dir string, names ...string) *TLS {
 	a.t.Helper()
-	key, cert := a.sign(&x509.Certificate{
+	about := &x509.Certificate{
 		Subject: pkix.Name{CommonName: names[0]}, DNSNames: names,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, // servers dial with it too
-	})
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		a.t.Fatal(err)
 	}
-	keyPEM := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
-	o := filesTLS(filepath.Join(dir, names[0]+".pem"), filepath.Join(dir, "trust.pem"))
-	a.write(o.Key.File, append(keyPEM, cert...))
-	a.write(o.Trust.File, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw}))
-	return o
+	if a.life > 0 {
+		about.NotBefore, about.NotAfter = time.Unix(0, 0), time.Now().Add(a.life)
+	}
+	return filesTLS(certs.Write(a.t, dir, names[0]+".pem", a.Sign(about).PEM(a.t)), certs.Write(a.t, dir, "trust.pem", a.CertPEM()))
 }
 
 // filesTLS returns options with the defaults of everything but the files.
 func filesTLS(key, trust string) *TLS {
 	return &TLS{Settings: secure.Settings{Files: keystore.Files{Key: keystore.Store{File: key}, Trust: keystore.Store{File: trust}}}}
-}
-
-func (a *authority) write(name string, b []byte) {
-	a.t.Helper()
-	if err := os.WriteFile(name, b, 0o600); err != nil {
-		a.t.Fatal(err)
-	}
 }
 
 // with is an option for TLS.
@@ -226,7 +176,7 @@ func TestReload(t *testing.T) {
 		if n := b.logged("read the TLS files again"); n != 1 {
 			t.Errorf("%d lines about the new certificate", n)
 		}
-		ca.write(two.Key.File, []byte("-----BEGIN NONSENSE"))
+		certs.Write(t, "", two.Key.File, []byte("-----BEGIN NONSENSE"))
 		again(3)
 		if n := b.logged("staying with what they were"); n != 1 {
 			t.Errorf("%d lines about the broken certificate", n)
@@ -246,14 +196,13 @@ func TestWrongFiles(t *testing.T) {
 	dir := t.TempDir()
 	ca := newAuthority(t)
 	good := ca.issue(dir, "s1")
-	_, lonely := ca.sign(&x509.Certificate{})
 	tests := []struct {
 		name, content, want string
 	}{
 		{"store.jceks", "\xce\xce\xce\xce\x00\x00\x00\x02", "keytool -importkeystore -srckeystore"},
 		{"store.jks", "\xfe\xed\xfe\xed\x00\x00\x00\x02", "it ends too soon"},
 		{"text.pem", "hello", "it has no BEGIN line"},
-		{"lonely.pem", string(lonely), "read the private key in " + filepath.Join(dir, "lonely.pem") + ": there is none"},
+		{"lonely.pem", string(ca.CertPEM()), "read the private key in " + filepath.Join(dir, "lonely.pem") + ": there is none"},
 		{"old.pem", "-----BEGIN RSA PRIVATE KEY-----\nDEK-Info: AES-128-CBC,00\n\n" + base64.StdEncoding.EncodeToString([]byte("x")) + "\n-----END RSA PRIVATE KEY-----\n", "openssl pkcs8"},
 	}
 	try := func(o TLS) error {
@@ -261,8 +210,7 @@ func TestWrongFiles(t *testing.T) {
 		return err
 	}
 	for _, tt := range tests {
-		name := filepath.Join(dir, tt.name)
-		ca.write(name, []byte(tt.content))
+		name := certs.Write(t, dir, tt.name, []byte(tt.content))
 		if err := try(*filesTLS(name, good.Trust.File)); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v", tt.name, err)
 		}
