@@ -60,7 +60,7 @@ func (g *greeting) replyTo(number int64) (o *outcome, ok bool) {
 // wantsLocked returns the extensions that the client asks for.
 func (s *session) wantsLocked() Features {
 	if s.relay != nil { // its client can use no others
-		return jute.FeatureExactlyOnce | jute.FeatureFeed | jute.FeatureMoved
+		return jute.FeatureExactlyOnce | jute.FeatureFeed | jute.FeatureMoved | jute.FeaturePings
 	}
 	wants := jute.FeatureFeed | jute.FeaturePaging | jute.FeatureOperations | jute.FeaturePast
 	if !s.opts.PlainSession && (s.id == 0 || s.id != s.opts.Session.ID) {

@@ -278,6 +278,37 @@ func (l *link) appendSetWatchesLocked(b []byte, r *jute.SetWatchesRequest) []byt
 
 // --- Writing
 
+// pinger is a connection that gathers pings with those of others, and sends them within some time. answered is called when the server has been told, with whether
+// that was enough for it.
+type pinger interface {
+	Ping(within time.Duration, answered func(enough bool)) bool
+}
+
+// gathersLocked lets the connection ping the server if it is idle, and has a pinger.
+func (l *link) gathersLocked(now time.Time) bool {
+	nc, ok := l.nc.(pinger)
+	within := resume.PingWithin(l.s.timeout)
+	if !ok || l.features&jute.FeaturePings == 0 || !l.idle || l.writing || len(l.pings) > 0 || !nc.Ping(within, l.gathered) {
+		return false
+	}
+	l.pings = append(l.pings, now)
+	l.signs.Writes(now.Add(within).Sub(l.began))
+	return true
+}
+
+// gathered is called when such a ping has an answer.
+func (l *link) gathered(enough bool) {
+	if enough {
+		l.hear()
+		l.ponged()
+		return
+	}
+	l.s.mu.Lock()
+	l.pings = nil
+	l.s.mu.Unlock()
+	l.ping(time.Now())
+}
+
 // ping asks the server for an answer.
 func (l *link) ping(now time.Time) {
 	s := l.s

@@ -233,7 +233,7 @@ func (r *Relay) Ping() {
 	s.mu.Lock()
 	now, l := time.Now(), s.conn
 	r.heard = now
-	sends := l != nil && len(l.pings) < maxPings
+	sends := l != nil && len(l.pings) < maxPings && !l.gathersLocked(now)
 	s.mu.Unlock()
 	if sends {
 		l.ping(now)

@@ -14,9 +14,10 @@ const (
 	FeatureOperations                       // checkAbsent, createOrSet and deleteTree in a multi
 	FeatureMoved                            // a client learns that another one has taken its session over
 	FeaturePast                             // former states of subtrees, and the changes of nodes
+	FeaturePings                            // pings of many sessions in one frame of the connection that carries theirs
 )
 
-var featureNames = []string{"exactly-once", "feed", "paging", "operations", "moved", "past"}
+var featureNames = []string{"exactly-once", "feed", "paging", "operations", "moved", "past", "pings"}
 
 // Names returns the names of the features that have one.
 func (f Features) Names() []string {

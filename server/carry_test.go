@@ -104,6 +104,41 @@ func TestCarriedSessions(t *testing.T) {
 	})
 }
 
+// An idle session lives by pings that come in one frame with those of others. That of a client that has sent something since its last ping has to
+// come as a request.
+func TestGatheredPings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t)
+		on := s.carrier(t, s.dial(t, dialOptions{}).nc)
+		pings, silent := s.carried(t, on, "").began(), s.carried(t, on, "").began()
+		enough := func() bool {
+			answer := make(chan bool, 1)
+			if !pings.stream.(*mux.Stream).Ping(time.Second, func(enough bool) { answer <- enough }) {
+				t.Fatal("no ping")
+			}
+			return <-answer
+		}
+		if enough() {
+			t.Error("the ping of a client with a reader was enough")
+		}
+		pings.ping()
+		silent.ping()
+		for range 10 {
+			synctest.Wait()
+			if time.Sleep(10 * time.Second); !enough() {
+				t.Error("the ping of an idle client was not enough")
+			}
+		}
+		silent.eof("a client without pings")
+		pings.create("/a", "")
+		if enough() {
+			t.Error("the ping of a client that has written something was enough")
+		}
+		time.Sleep(45 * time.Second)
+		pings.eof("a client whose pings have ended")
+	})
+}
+
 // A client that does not read holds up no other one on its connection.
 func TestACarriedClientThatDoesNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -47,6 +47,7 @@ type Carrier struct {
 	quits   bool                // it takes no more streams, and ends when it has none
 	leaves  bool                // it ends also if the other side does not end those that this side has ended
 	unused  *time.Timer
+	pings   pings
 	err     error // why it has failed or ended
 }
 
@@ -164,6 +165,7 @@ func (c *Carrier) fail(err error) {
 		}
 		clear(c.streams)
 		c.unused.Stop()
+		c.pings.stop()
 	}
 	c.mu.Unlock()
 	c.nc.Close()
@@ -264,22 +266,23 @@ func (c *Carrier) handle(h *header, body []byte) error {
 		return c.opened(h.stream, string(body))
 	case kindQuit:
 		return c.quit(h.stream)
+	case kindPings:
+		return c.pinged(body)
+	case kindPongs, kindUnpinged:
+		return c.ponged(h.kind, body)
 	}
 	c.mu.Lock()
 	c.came++
-	s := c.streams[h.stream]
-	_, ending := c.ending[h.stream]
+	s, err := c.streamLocked(h.kind, h.stream)
 	wake := func() {}
-	var err error
 	switch {
+	case err != nil:
 	case len(c.out) > 2*maxOut: // of frames that answer: data waits before
 		err = errSlow
-	case ending && h.kind == kindEnd:
+	case s == nil && h.kind == kindEnd:
 		delete(c.ending, h.stream)
 		c.wakeWriter()
-	case ending: // it was sent before the other side knew
-	case s == nil || s.ended:
-		err = fmt.Errorf("a frame of kind %d of the stream %d, which there is not", h.kind, h.stream)
+	case s == nil: // it was sent before the other side knew
 	case h.kind == kindData:
 		wake, err = s.takeLocked(body)
 	case h.kind == kindCredit:
@@ -291,6 +294,15 @@ func (c *Carrier) handle(h *header, body []byte) error {
 	c.mu.Unlock()
 	wake()
 	return err
+}
+
+// streamLocked returns the stream that a frame is about, or nil if this side has ended it.
+func (c *Carrier) streamLocked(kind byte, id uint32) (*Stream, error) {
+	s := c.streams[id]
+	if _, ending := c.ending[id]; s == nil && !ending || s != nil && s.ended {
+		return nil, fmt.Errorf("a frame of kind %d of the stream %d, which there is not", kind, id)
+	}
+	return s, nil
 }
 
 // opened handles an open.

@@ -12,6 +12,9 @@
 //	data     bytes of the stream
 //	credit   4 bytes: how many more bytes of data the other side may send
 //	end      nothing follows from this side; what it is sent is not read
+//	pings    4 bytes each: streams whose users have shown that they are there. Only by the side that connects
+//	pongs    4 bytes each: those of them that this was enough for
+//	unpinged 4 bytes each: those of them that have to say it in their data
 //
 // A stream is a [net.Conn]. Each side may send Window bytes of a stream that the other side has not read, so a
 // stream that nobody reads holds up no other one, and costs no more memory than that. Of a stream that one side has ended, it

@@ -34,9 +34,15 @@ const (
 	kindCredit
 	kindEnd
 	kindQuit
+	kindPings
+	kindPongs
+	kindUnpinged
 )
 
-const headerLen = 1 + 4 + 4
+const (
+	headerLen = 1 + 4 + 4
+	idLen     = 4 // of a stream, in a frame about many
+)
 
 // header is what a frame begins with.
 type header struct {
@@ -63,10 +69,12 @@ func decodeHeader(b [headerLen]byte) (header, error) {
 	case kindCredit:
 		least, most = 4, 4
 	case kindEnd, kindQuit:
+	case kindPings, kindPongs, kindUnpinged:
+		least, most = idLen, MaxStreams*idLen
 	default:
 		return h, fmt.Errorf("a frame of the unknown kind %d", h.kind)
 	}
-	if length < least || length > most {
+	if length < least || length > most || h.kind >= kindPings && length%idLen != 0 {
 		return h, fmt.Errorf("a frame of kind %d with %d bytes, want %d to %d", h.kind, length, least, most)
 	}
 	h.length = int(length)

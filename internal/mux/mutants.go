@@ -9,5 +9,6 @@ var (
 	endOvertakes = mutant.New("mux-end-overtakes") // what came before the end is lost
 	notWoken     = mutant.New("mux-not-woken")     // an awaited stream is not woken
 	silentKept   = mutant.New("mux-silent-kept")   // a connection that answers nothing gets more streams
+	pingUnheard  = mutant.New("mux-ping-unheard")  // a ping counts as heard where data has to tell it
 	neverMoved   = mutant.New("mux-never-moved")   // what was read of a stream that is never read to its end keeps its memory
 )

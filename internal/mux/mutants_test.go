@@ -17,7 +17,7 @@ func TestMutants(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { found = len(run(t, seed)) > 0 })
 		}
 		if !found {
-			synctest.Test(t, func(t *testing.T) { found = len(wrongSilence(t)) > 0 })
+			synctest.Test(t, func(t *testing.T) { found = len(wrongSilence(t)) > 0 || len(wrongPings(t)) > 0 })
 		}
 		return found
 	}
@@ -36,7 +36,7 @@ func TestMutants(t *testing.T) {
 		}
 		remove()
 	}
-	if planted != 6 {
+	if planted != 7 {
 		t.Errorf("%d faults", planted)
 	}
 	t.Logf("counts: faults=%d", planted)

@@ -19,15 +19,17 @@ type Stream struct {
 	id uint32
 
 	// Guarded by Carrier.mu.
-	in      []byte    // has come; of this the bytes from read on are not read
-	read    int       // of in
-	credit  int       // bytes that may be sent
-	owed    int       // bytes that were read, and for which the other side has no credit yet
-	err     error     // io.EOF after the end by the other side, or why the connection has failed
-	ended   bool      // by the other side
-	closed  bool      // by this side
-	wake    func()    // of Await
-	changed sync.Cond // there is something in one of the above, or a deadline has passed
+	in      []byte            // has come; of this the bytes from read on are not read
+	read    int               // of in
+	credit  int               // bytes that may be sent
+	owed    int               // bytes that were read, and for which the other side has no credit yet
+	err     error             // io.EOF after the end by the other side, or why the connection has failed
+	ended   bool              // by the other side
+	closed  bool              // by this side
+	wake    func()            // of Await
+	ping    func() bool       // of OnPing
+	pinged  func(enough bool) // of Ping, while there is no answer
+	changed sync.Cond         // there is something in one of the above, or a deadline has passed
 
 	// The first data that was sent after all that has come: when, since the connection began, and how many frames had come. 0: there is none.
 	asked time.Duration
@@ -215,14 +217,19 @@ func (s *Stream) sendLocked(b []byte) (int, error) {
 	if n == 0 || len(c.out) >= maxOut {
 		return 0, nil
 	}
-	if s.asked == 0 && c.accept == nil {
-		s.asked, s.heard = max(1, time.Since(c.began)), c.came
-	}
+	s.asksLocked()
 	h := header{kind: kindData, stream: s.id, length: n}
 	c.out = append(h.append(c.out), b[:n]...)
 	s.credit -= n
 	c.wakeWriter()
 	return n, nil
+}
+
+// asksLocked is called when the other side has something to answer.
+func (s *Stream) asksLocked() {
+	if c := s.c; s.asked == 0 && c.accept == nil {
+		s.asked, s.heard = max(1, time.Since(c.began)), c.came
+	}
 }
 
 // Close ends the stream. What was written before is sent.
@@ -236,7 +243,7 @@ func (s *Stream) Close() error {
 	if s.wake != nil {
 		go s.wake() // callers may hold locks
 	}
-	s.closed, s.in, s.read, s.wake = true, nil, 0, nil
+	s.closed, s.in, s.read, s.wake, s.ping, s.pinged = true, nil, 0, nil, nil, nil
 	for _, d := range []*deadline{&s.readBy, &s.writeBy} {
 		d.setLocked(c, time.Time{}, nil)
 	}

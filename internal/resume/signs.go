@@ -41,6 +41,9 @@ func (s *Signs) Look(now, timeout time.Duration) (silent, pings bool, next time.
 	return s.look(now, timeout/3, timeout*2/3)
 }
 
+// PingWithin returns for how long a relay may hold back a ping of an idle client, to send it with those of others.
+func PingWithin(timeout time.Duration) time.Duration { return timeout / 20 }
+
 // LookForRelay is Look for a connection of a relay. Its client gives up two thirds of the timeout after it was told something, and some clients do not ping while
 // they wait for an answer: a relay that waits for one, too, needs another server before that. One that waits for none may hear nothing for all of the timeout,
 // and does not ping: its client does.

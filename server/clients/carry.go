@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/zkd-project/zkd/internal/mux"
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/clients/line"
 	"github.com/zkd-project/zkd/server/clients/line/register"
 )
 
@@ -46,7 +48,27 @@ func (s *shared) enterCarried(by *conn, stream *mux.Stream, whose string) {
 	client.takes, client.carriedFor = register.Carried, strings.Map(plainText, whose)
 	client.identity.set(by.identity.credentials.Load(), now)
 	client.socket.secure.Store(by.socket.secure.Load())
+	stream.OnPing(client.pinged)
 	s.enter(client)
+}
+
+// pinged does what a ping does, for a client that is idle. It reports false if it is not, or if the ping may have other consequences, such as the end of
+// the connection: then it has to come as a request. Any goroutine may call it.
+func (c *conn) pinged() bool {
+	c.line.Lock()
+	defer c.line.Unlock()
+	now, creds := c.shared.now(), c.identity.credentials.Load()
+	switch { // while it is parked, what the reader owns is the lock's
+	case !c.parked, c.line.endsLocked(), c.identity.dropEnded(now), c.shared.proofs.Admits(creds.IDs()) != nil,
+		c.weighed != weighed{creds, c.shared.rules.weights.Load()}, !c.limits.pingsFree(creds):
+		return false
+	case !c.line.Pinged(now, c.shared.backend.AnswersUntil()):
+		return false
+	}
+	c.stats.received++
+	c.stats.answered(&line.Request{Op: jute.OpPing, Xid: jute.XidPing}, c.stats.lastZxid)
+	c.shared.metrics.PacketsReceived.Add(1)
+	return true
 }
 
 // plainText replaces characters that an address does not have, as an edge can tell anything.

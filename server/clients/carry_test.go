@@ -10,6 +10,7 @@ import (
 	"github.com/zkd-project/zkd/internal/mux"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/auth"
+	"github.com/zkd-project/zkd/server/limits"
 )
 
 // What a connection carries has its identities while they last. When one has ended, it carries no others.
@@ -59,5 +60,61 @@ func TestCarriedIdentitiesEnd(t *testing.T) {
 		<-edge.Done()
 		s.Refuse()
 		s.running.Wait()
+	})
+}
+
+// A ping that may have consequences has to come as a request.
+func TestGatheredPingWithConsequences(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, change := range map[string]func(s *Clients, c *conn){
+			"none":                     func(*Clients, *conn) {},
+			"the identity has ended":   func(_ *Clients, c *conn) { c.identity.ends = -1 },
+			"the weights have changed": func(_ *Clients, c *conn) { c.weighed = weighed{} },
+			"there are limits": func(s *Clients, _ *conn) {
+				s.rules.table.Store(limits.New(nil, func(string) bool { return true }))
+			},
+			"other schemes are enforced": func(s *Clients, _ *conn) {
+				cfg := *s.live.Load()
+				cfg.EnforceAuth, cfg.EnforceAuthSchemes = true, []string{"sasl"}
+				s.live.Store(&cfg)
+			},
+			"the connection ends": func(_ *Clients, c *conn) {
+				c.line.Lock()
+				c.line.Outbox.End(false)
+				c.line.Unlock()
+			},
+		} {
+			s := newLimitedClients(t)
+			near, far := net.Pipe()
+			s.enter(newConn(&s.shared, far, plainPort))
+			if err := mux.Greet(near); err != nil {
+				t.Fatal(err)
+			}
+			edge := mux.Connect(near, time.Hour)
+			go edge.Serve()
+			stream, err := edge.Open("a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			client := &limitedClient{t, stream}
+			if !client.begin() {
+				t.Fatal("no session")
+			}
+			h := jute.RequestHeader{Xid: jute.XidPing, Type: jute.OpPing}
+			client.write(h.Append(nil))
+			client.reply()
+			synctest.Wait()
+			for _, c := range s.all() {
+				if c.carriedFor == "a" {
+					change(s, c)
+					if enough := c.pinged(); enough != (name == "none") {
+						t.Errorf("%s: enough: %v", name, enough)
+					}
+				}
+			}
+			near.Close()
+			<-edge.Done()
+			closeAll(s)
+		}
 	})
 }

@@ -54,6 +54,9 @@ func (c *conn) handshake() error {
 	if jute.Extended(&d) {
 		var asked jute.ExtensionRequest
 		asked.Decode(&d)
+		if c.takes != register.Carried {
+			asked.Features &^= jute.FeaturePings
+		}
 		c.line.Extend(asked)
 	}
 	if d.Err() != nil {

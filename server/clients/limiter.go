@@ -255,6 +255,15 @@ func (m *limiter) charge(frame []byte) (wait time.Duration, err error) {
 	return wait, nil
 }
 
+// pingsFree reports whether the client, with these credentials, may ping now, at no cost.
+func (m *limiter) pingsFree(creds *auth.Credentials) bool {
+	t, l := m.rules.table.Load(), m.present.Load()
+	if l == nil {
+		return t == nil
+	}
+	return l.table == t && l.creds == creds && (l.super || l.freePing(m.rules.now()))
+}
+
 // freePing reports whether a ping costs nothing now.
 func (l *limited) freePing(now time.Duration) bool {
 	if now < l.pingFree {

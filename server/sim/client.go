@@ -27,6 +27,7 @@ const (
 	reqReconfig
 	reqFeed
 	reqView
+	reqGathered // a ping that an edge has gathered with others
 )
 
 // request is a request of a client.
@@ -53,7 +54,7 @@ type request struct {
 	confirmed int64 // of a write of an exactly-once session; with exact also here
 }
 
-var reqNames = [...]string{"", "create session", "resume", "write", "sync", "read", "ping", "close", "set watches", "reconfig", "feed", "page"}
+var reqNames = [...]string{"", "create session", "resume", "write", "sync", "read", "ping", "close", "set watches", "reconfig", "feed", "page", "gathered ping"}
 
 func (r *request) String() string {
 	switch r.kind {

@@ -233,6 +233,9 @@ func (s *Sim) serve(n *node, client int, req *request) {
 		return
 	case c.line.Outbox.Ends():
 		return
+	case req.kind == reqGathered:
+		s.gathered(n, c, req)
+		return
 	}
 	if c.upgrade != nil {
 		c.behind = append(c.behind, *req)
@@ -335,9 +338,27 @@ func (s *Sim) submitTo(n *node, c *conn, req *request, r *line.Request) {
 func (s *Sim) arrive(n *node, c *conn) {
 	last := c.line.Session.Arriving()
 	c.line.Arrived(last, n.localTime(), n.rep.AnswersUntil())
+	s.heard(n, c)
+}
+
+// heard tells the ghost that the client was heard of.
+func (s *Sim) heard(n *node, c *conn) {
 	if n.leading() {
 		s.noteTouch(n, c.line.SessionID(), c.line.Session.TimeoutMs(), s.now)
 	}
+}
+
+// gathered handles a ping that an edge has gathered with others.
+func (s *Sim) gathered(n *node, c *conn, req *request) {
+	r := &reply{kind: req.kind, origin: c.origin, attempt: c.attempt, zxid: c.last, asked: req.sent, err: jute.ErrUnimplemented}
+	if c.upgrade == nil && c.line.Pinged(n.localTime(), n.rep.AnswersUntil()) {
+		s.stats.Gathered++
+		r.err = 0
+		s.heard(n, c)
+		s.checkOwner(n, c, r)
+		s.promise(n, c, reqPing, req.sent)
+	}
+	s.toClient(n, c.client, r)
 }
 
 var (

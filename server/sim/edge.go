@@ -334,10 +334,37 @@ func (e *relay) asks(req request) {
 
 // ping keeps the session alive.
 func (e *relay) ping() {
-	if e.server != nil {
-		e.pinged++
-		e.send(request{kind: reqPing, cxid: jute.XidPing})
+	if e.server == nil {
+		return
 	}
+	e.pinged++
+	if len(e.calls) == 0 && e.pinged == 1 && !e.restoring {
+		e.gather()
+		return
+	}
+	e.send(request{kind: reqPing, cxid: jute.XidPing})
+}
+
+// gather sends the ping of an idle client a little later, with those of others.
+func (e *relay) gather() {
+	s, signs, within := e.s, e.signs, resume.PingWithin(e.timeout())
+	signs.Writes(s.elapsed() + within)
+	s.afterUndo(s.between(0, uint64(within.Microseconds())), func() {
+		if e.server != nil && e.signs == signs {
+			e.transmit(request{kind: reqGathered})
+		}
+	})
+}
+
+// gathered handles the answer to such a ping.
+func (e *relay) gathered(r *reply) {
+	if r.err != 0 { // that was not enough
+		e.send(request{kind: reqPing, cxid: jute.XidPing})
+		return
+	}
+	e.pinged--
+	e.heard = max(e.heard, r.asked)
+	e.signs.Hears(e.s.elapsed())
 }
 
 // pings is called while the client is there.
@@ -403,8 +430,12 @@ func (e *relay) flush() {
 
 // send sends a request on the connection upstream.
 func (e *relay) send(req request) {
+	e.signs.Writes(e.s.elapsed())
+	e.transmit(req)
+}
+
+func (e *relay) transmit(req request) {
 	s := e.s
-	e.signs.Writes(s.elapsed())
 	if e.unheard {
 		return
 	}
@@ -414,6 +445,10 @@ func (e *relay) send(req request) {
 
 // replied handles a reply.
 func (e *relay) replied(r *reply) {
+	if r.kind == reqGathered {
+		e.gathered(r)
+		return
+	}
 	s := e.s
 	e.heard = max(e.heard, r.asked)
 	e.signs.Hears(s.elapsed())

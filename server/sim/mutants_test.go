@@ -375,6 +375,7 @@ var focuses = map[string]func(*Config){
 		often(c, FaultBreak)
 	},
 	"touches-dropped":         dozers,
+	"ping-missed":             func(c *Config) { dozers(c); c.Edges, c.Local, c.Cached = 1, 0, 0 },
 	"served-alone":            func(c *Config) { dozers(c); c.Steps = 8000 },
 	"double-close":            func(c *Config) { c.ClosePct, c.Pipeline, c.Clients = 50, 16, 5 },
 	"first-come-first-served": loud,

@@ -25,7 +25,7 @@ type Stats struct {
 	Replays, Refused                                  int
 	Owners, MovedAway                                 int
 	Interludes, Kept, Again, Passed, LostRefusal      int
-	Replayed, Resent, Closings, Short                 int
+	Replayed, Resent, Gathered, Closings, Short       int
 	LogWaits, MadeRoom, RoomGiven                     int // logs that began to wait, and snapshots that were to make room
 	Busy                                              int // turns that took time
 	Between                                           int // requests between two slices of a transaction

@@ -30,6 +30,16 @@ func (l *Line) Arrived(last int64, at time.Duration, answersUntil int64) {
 	l.batch = batch{mayAnswerLocally: l.Session.Local() || lives && now < answersUntil && recent}
 }
 
+// Pinged is called instead of Arrived for a ping that is not a request, of a client that has sent nothing since an earlier ping. It reports
+// whether that was enough, and its session lives: otherwise, the client has to send it as a request. The caller holds the lock, and there is no reader.
+func (l *Line) Pinged(at time.Duration, answersUntil int64) (enough bool) {
+	if pingMissed.Planted() {
+		return true
+	}
+	l.Arrived(l.Session.Arriving(), at, answersUntil)
+	return l.Waiting.Len() == 0 && !l.Outbox.Ends() && !l.NeedsBarrier(jute.OpPing, false)
+}
+
 // Accept begins to handle a request. An error ends the connection. The reader calls it, without the lock.
 func (l *Line) Accept(req *Request) error {
 	if l.exactlyOnce() && exact.Covers(req.Op) {

@@ -8,7 +8,7 @@ import (
 )
 
 // offered are the extensions of the protocol that this version of zkd has.
-const offered = jute.FeatureExactlyOnce | jute.FeatureFeed | jute.FeaturePaging | jute.FeatureOperations | jute.FeatureMoved | jute.FeaturePast
+const offered = jute.FeatureExactlyOnce | jute.FeatureFeed | jute.FeaturePaging | jute.FeatureOperations | jute.FeatureMoved | jute.FeaturePast | jute.FeaturePings
 
 // extensions are those of the protocol that the client asks for, and those that its connection gets. The
 // reader sets them, or the applier while the reader waits, before the client has its session.

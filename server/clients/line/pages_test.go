@@ -28,6 +28,7 @@ import (
 //	service S                the present service; without a number there is none
 //	open N [ID] [seen=Z] [confirmed=C] [timeout=MS] [holder=H] [silent]  line N opens a session, or resumes session ID
 //	asks N OP [PATH]         its client sends a request: create, ephemeral, set, get, watch, page, reconfig, close, ping, or malformed OP
+//	pinged N [alone]         its client pings without a request; alone: the server may not answer it without the leader
 //	arrives N                the client of line N is heard of, and the clock is not read yet
 //	order [MEMBERS]          the oldest submission becomes a transaction, which is applied; MEMBERS is that of a reconfig
 //	refuse CODE              it is refused
@@ -263,6 +264,12 @@ func (p *page) command(words []string) (string, error) {
 		p.answers.Install(tree, p.now)
 	case "members":
 		p.members = jute.Zxid(number(1))
+	case "pinged":
+		until := int64(1 << 40)
+		if arg(2) == "alone" {
+			until = 0
+		}
+		p.say("enough: %v", p.of[words[1]].Pinged(p.now, until))
 	case "arrives":
 		p.of[words[1]].Session.Arriving()
 	case "order":
