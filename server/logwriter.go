@@ -3,7 +3,6 @@ package server
 import (
 	"sync/atomic"
 
-	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/monitor"
@@ -44,14 +43,6 @@ func newLogWriter(log *wal.Log, replicated bool, m *monitor.Metrics, fail func(e
 	w.Writer = wal.NewWriter(log, o)
 	return w
 }
-
-// Space returns the room on the log's disk and its level.
-func (w *logWriter) Space(snapshotBytes int64) (vfs.Space, wal.SpaceLevel, error) {
-	return w.log.Space(snapshotBytes)
-}
-
-// Keep has the log leave room for a snapshot: see wal.Log.Keep.
-func (w *logWriter) Keep(bytes int64) { w.log.Keep(bytes) }
 
 // walRecord converts a record of the core into a record of the log.
 func (l *loop) walRecord(op *zab.LogOp) wal.Record {

@@ -47,13 +47,10 @@ type Mirror struct {
 	newest   atomic.Pointer[wal.SnapRef] // of refs; nil for none
 	durable  atomic.Int64                // jute.Zxid
 	failure  atomic.Pointer[error]
-	taken    chan takenSnapshot // nil while no snapshot is being written
-	enough   int64              // bytes of log for a snapshot
-}
-
-type takenSnapshot struct {
-	ref wal.SnapRef
-	err error
+	taken    chan struct{} // closed when the snapshot that is being written has ended, whose goroutine has refs; nil for none
+	enough   int64         // bytes of log for a snapshot
+	looked   int64         // bytes of log when its room was looked at, as after each lookEach of them
+	lookEach int64
 }
 
 // Open opens the data of a mirror of such an ensemble; one of Apache's also if BecomeMember was interrupted
@@ -66,7 +63,7 @@ func Open(ctx context.Context, p data.Place, of datadirs.Copy, logger *zap.Logge
 	if err != nil {
 		return nil, err
 	}
-	m := &Mirror{dirs: dirs, place: p, log: logger, store: found.Store, ident: found.Identity, member: is == 0, enough: snapshotBytes,
+	m := &Mirror{dirs: dirs, place: p, log: logger, store: found.Store, ident: found.Identity, member: is == 0, enough: snapshotBytes, lookEach: 1 << 20,
 		accepted: found.Core.Promise.Epoch, state: &state.State{Tree: found.Tree}, ensemble: found.Ensemble, refs: found.Snapshots}
 	m.place.Server = m.ident.Server
 	rec := found.Log
@@ -79,11 +76,20 @@ func Open(ctx context.Context, p data.Place, of datadirs.Copy, logger *zap.Logge
 	}
 	m.refer(m.refs...)
 	m.durable.Store(int64(rec.LastZxid))
-	m.writer = wal.NewWriter(dirs.TakeLog(), wal.WriterOptions{
-		Durable: func(d wal.Durable) { m.durable.Store(int64(d.Zxid)) },
-		Fatal:   func(err error) { m.failure.Store(&err) },
-	})
+	m.write(dirs.TakeLog())
 	return m, nil
+}
+
+// maxQueue bounds what waits for the disk, in bytes. It is less than the room at which a snapshot is taken to make more.
+const maxQueue = 16 << 20
+
+// write begins to write the log.
+func (m *Mirror) write(l *wal.Log) {
+	m.writer = wal.NewWriter(l, wal.WriterOptions{
+		Durable:  func(d wal.Durable) { m.durable.Store(int64(d.Zxid)) },
+		Fatal:    func(err error) { m.failure.Store(&err) },
+		MaxQueue: maxQueue,
+	})
 }
 
 // notOf is the error of data that is no copy of such an ensemble.
@@ -100,11 +106,17 @@ func (m *Mirror) Close() error {
 	if m.readers != nil {
 		err = m.readers.close()
 	}
-	if m.taken != nil {
-		m.finishSnapshot(<-m.taken)
-	}
+	m.awaitSnapshot()
 	return errors.Join(err, m.writer.Close(), m.dirs.Close())
 }
+
+// Stop ends what waits for room on the disk, and all that would change the mirror, with an error. It may be called from
+// any goroutine. Close follows.
+func (m *Mirror) Stop() { m.writer.Stop() }
+
+// Waits returns why the log waits for room on the disk, nil if it does not: nothing is durable after that. It may be
+// called from any goroutine.
+func (m *Mirror) Waits() error { return m.writer.Stats().Lacks }
 
 // Last returns the zxid of the last transaction, and Durable that of the last durable one.
 func (m *Mirror) Last() jute.Zxid    { return m.ensemble.Zxid }
@@ -254,9 +266,7 @@ func (m *Mirror) InstallState(ctx context.Context, tree *datatree.Tree, ensemble
 	if z < m.Last() {
 		return fmt.Errorf("a state at %v can't replace the copy, which has committed transactions up to %v", z, m.Last())
 	}
-	if m.taken != nil {
-		m.finishSnapshot(<-m.taken)
-	}
+	m.awaitSnapshot()
 	view := tree.Freeze()
 	defer view.Close()
 	ref, err := data.WriteSnapshot(ctx, m.store.WriteAnother, &state.State{Tree: tree}, view, ensemble.Append(nil), &m.ident)
@@ -280,50 +290,85 @@ func (m *Mirror) InstallState(ctx context.Context, tree *datatree.Tree, ensemble
 	return nil
 }
 
-// takeSnapshot begins a snapshot if enough of the log follows the last one, and ends one that was
-// written.
+// takeSnapshot begins a snapshot if enough of the log follows the last one, or if it makes room on a disk that is getting full.
 func (m *Mirror) takeSnapshot() {
+	select {
+	case <-m.taken:
+		m.taken = nil
+	default:
+	}
 	if m.taken != nil {
-		select {
-		case t := <-m.taken:
-			m.finishSnapshot(t)
-		default:
-		}
 		return
 	}
-	if m.writer.Stats().SinceSnapRef < m.enough {
+	write, due := m.store.Write, m.writer.Stats().SinceSnapRef >= m.enough
+	if !due && m.wantsRoom() {
+		write, due = m.store.WriteForRoom, true
+	}
+	// The log may wait for room before the snapshot is there. Its reference goes ahead then, and must not be ahead of the history.
+	if !due || m.Sync() != nil {
 		return
 	}
-	m.taken = make(chan takenSnapshot, 1)
 	m.state.Lock()
 	view := m.state.Tree.Freeze()
 	m.state.Unlock()
-	ensemble, taken := m.ensemble.Append(nil), m.taken
+	ensemble, taken := m.ensemble.Append(nil), make(chan struct{})
+	m.taken = taken
 	go func() {
-		ref, err := data.WriteSnapshot(context.Background(), m.store.Write, m.state, view, ensemble, &m.ident)
+		defer close(taken)
+		ref, err := data.WriteSnapshot(context.Background(), write, m.state, view, ensemble, &m.ident)
 		m.state.Lock()
 		view.Close()
 		m.state.Unlock()
-		taken <- takenSnapshot{ref, err}
+		if err == nil {
+			err = m.supersede(ref)
+		}
+		if err != nil {
+			m.log.Warn("a snapshot failed; the log is complete", zap.Error(err))
+		}
 	}()
 }
 
-// finishSnapshot refers to a snapshot that was written, and purges the log before it. A failure
-// is harmless: the log has all of it.
-func (m *Mirror) finishSnapshot(t takenSnapshot) {
-	m.taken = nil
-	err := t.err
-	if err == nil {
-		err = m.writer.SubmitWait(t.ref.Record(), wal.Record{Kind: wal.Forget, Zxid: t.ref.Zxid})
+// awaitSnapshot waits for the snapshot that is being written.
+func (m *Mirror) awaitSnapshot() {
+	if m.taken != nil {
+		<-m.taken
+		m.taken = nil
 	}
-	if err == nil {
-		m.removeSnapshots(m.refs, t.ref.Name)
-		m.refer(t.ref)
-		_, err = m.writer.Purge(context.Background(), t.ref.Zxid)
+}
+
+// wantsRoom reports whether a snapshot is to make room on the disk. It looks now and then, and has the log leave room for one.
+func (m *Mirror) wantsRoom() bool {
+	stats := m.writer.Stats()
+	if stats.Bytes-m.looked < m.lookEach {
+		return false
 	}
-	if err != nil {
-		m.log.Warn("a snapshot failed; the log is complete", zap.Error(err))
+	m.looked = stats.Bytes
+	tree := m.Tree().Stats()
+	r := datadirs.Room{Next: datadirs.Estimate(tree.DataSize, tree.Nodes+tree.Sessions), Applied: m.Last(), Old: stats.OldBytes}
+	log, level, err := m.writer.Space(r.Next)
+	store, serr := m.store.Space()
+	if err != nil || serr != nil {
+		return false
 	}
+	r.LogFree, r.Free, r.Shared = log.Free, store.Free, log.Device == store.Device
+	if last := m.newest.Load(); last != nil {
+		r.Last, r.Taken = last.Size, last.Zxid
+	}
+	m.writer.Keep(r.Keep())
+	return level >= wal.SpaceStop && r.WantsSnapshot()
+}
+
+// supersede refers to a snapshot that was written, and purges what came before it. A failure is harmless: the log has all of it.
+func (m *Mirror) supersede(ref wal.SnapRef) error {
+	for _, r := range []wal.Record{ref.Record(), {Kind: wal.Forget, Zxid: ref.Zxid}} {
+		if err := m.writer.SubmitAhead(r); err != nil {
+			return err
+		}
+	}
+	m.removeSnapshots(m.refs, ref.Name)
+	m.refer(ref)
+	_, err := m.writer.Purge(context.Background(), ref.Zxid)
+	return err
 }
 
 // refer notes the snapshots that the log refers to.

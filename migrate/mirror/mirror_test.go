@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,6 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest"
+
+	"github.com/zkd-project/zkd/internal/testing/crashfs"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/copies"
@@ -15,6 +21,7 @@ import (
 	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/datatree/treetest"
+	"github.com/zkd-project/zkd/server/wal"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -292,6 +299,61 @@ func TestMirrorSnapshots(t *testing.T) {
 	check(t, err)
 	if len(files) != 1 {
 		t.Errorf("%d snapshots are left", len(files))
+	}
+}
+
+// TestMirrorMakesRoom fills the disk of the log: a snapshot takes the place of the log before the disk is full. When it is full
+// nevertheless, Stop ends what waits.
+func TestMirrorMakesRoom(t *testing.T) {
+	m := openMirrors(t, newMirrors(t))[0]
+	check(t, m.writer.Close())
+	disk, waits := crashfs.New(1), make(chan struct{}, 1000)
+	disk.SetCapacity(2 << 20)
+	l, _, err := wal.Open(wal.Options{FS: disk, Dir: "log", SegmentSize: 64 << 10, Logger: zaptest.NewLogger(t, zaptest.WrapOptions(zap.Hooks(func(e zapcore.Entry) error {
+		if strings.HasPrefix(e.Message, "the log waits") {
+			waits <- struct{}{}
+		}
+		return nil
+	})))})
+	check(t, err)
+	m.write(l)
+	m.lookEach = 4 << 10
+	check(t, m.Install(t.Context(), treetest.Imported(t)))
+	var out datatree.Applied
+	z := jute.Zxid(0x500000001)
+	set := func() error {
+		x := datatree.Txn{Zxid: z, Time: 1000, Ops: []datatree.Op{{Kind: datatree.OpSetData, Path: "/a", Data: make([]byte, 4<<10), Version: int32(z)}}}
+		z++
+		return m.Append(&x, func() ([]datatree.Event, error) {
+			m.Tree().Apply(&x, &out)
+			return out.Events, nil
+		})
+	}
+	for range 420 { // 1.7 MB
+		check(t, set())
+		check(t, m.Sync())
+	}
+	m.awaitSnapshot()
+	if stats := m.writer.Stats(); stats.FileBytes > 1<<20 || len(m.refs) != 1 || m.refs[0].Zxid < 0x500000001 {
+		t.Errorf("the log has %d bytes, with snapshots %v", stats.FileBytes, m.refs)
+	}
+	for len(waits) > 0 { // for the snapshot
+		<-waits
+	}
+	disk.SetCapacity(1)
+	ended := make(chan error, 1)
+	go func() {
+		var err error
+		for err == nil {
+			err = set()
+		}
+		ended <- err
+	}()
+	<-waits
+	m.Stop()
+	t.Logf("the appends end with: %v", <-ended)
+	if err := m.Close(); !errors.Is(err, wal.ErrWaits) {
+		t.Errorf("close: %v", err)
 	}
 }
 

@@ -58,6 +58,7 @@ type readers struct {
 	cfg        *config.Config
 	version    string
 	standby    func() show.Standby
+	waits      func() error // Mirror.Waits
 	log        *zap.Logger
 	metrics    *monitor.Metrics
 	clock      base.Clock
@@ -79,7 +80,7 @@ func (m *Mirror) ServeReaders(o Options) error {
 	if err != nil {
 		return err
 	}
-	r.state.Ensemble = m.ensemble
+	r.state.Ensemble, r.waits = m.ensemble, m.Waits
 	if err := r.start(o, uint8(m.ID())); err != nil {
 		return errors.Join(err, r.close())
 	}
@@ -243,7 +244,9 @@ func (r *readers) read() *show.View {
 	if r.standby != nil {
 		v.Standby = r.standby()
 	}
-	v.Troubles = func() show.Troubles { return show.Troubles{Clock: r.clock.Wall(), Standby: v.Standby} }
+	v.Troubles = func() show.Troubles {
+		return show.Troubles{Clock: r.clock.Wall(), LogLacks: r.waits(), Standby: v.Standby}
+	}
 	r.clients.Show(v)
 	r.state.RLock()
 	v.Tree, v.Sessions = r.state.Tree.Stats(), r.state.Tree.NumSessions()

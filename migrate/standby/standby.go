@@ -76,11 +76,18 @@ func Run(ctx context.Context, o Options) (err error) {
 		}
 		return err
 	}
-	defer func() { err = errors.Join(err, m.Close()) }()
+	status := newReporter(&o)
+	defer func() {
+		err = errors.Join(err, m.Close())
+		if status.data != nil {
+			status.copied(m)
+			status.close()
+		}
+	}()
+	defer context.AfterFunc(ctx, m.Stop)()
 	if m.Promoted() {
 		return fmt.Errorf("zkd standby promote was interrupted in %s: repeat that command", o.Place.DataDir)
 	}
-	status := newReporter(&o)
 	o.Of.Progress = status.progress
 	if err := m.ServeReaders(mirror.Options{Config: o.Readers, Version: o.Version, Standby: status.standing, Logger: o.Logger}); err != nil {
 		return err
@@ -95,11 +102,6 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	status.start(m)
-	defer func() {
-		err = errors.Join(err, m.Sync())
-		status.copied(m)
-		status.close()
-	}()
 	return f.run(ctx)
 }
 

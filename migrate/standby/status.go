@@ -29,7 +29,7 @@ type Status struct {
 	// Member names the member to be for zkd standby promote.
 	Member  string `json:"member"`
 	Running bool   `json:"running"`
-	// State is connecting, fetching, following, silent or stopped.
+	// State is connecting, fetching, following, silent, waiting or stopped.
 	State string `json:"state"`
 	From  string `json:"from,omitempty"` // the server that is followed
 	// Since is when it began to follow this server, or none.
@@ -70,7 +70,7 @@ type Status struct {
 // reporter keeps the status of a running standby.
 type reporter struct {
 	writer *mirror.StatusWriter // nil before start
-	data   *mirror.Mirror       // likewise; of other goroutines it takes Durable and Founder alone
+	data   *mirror.Mirror       // likewise; of other goroutines it takes Durable, Founder and Waits alone
 
 	begun time.Time
 
@@ -110,6 +110,11 @@ func (r *reporter) status() any {
 	if silent := r.silent(); silent > 0 {
 		s.State, s.Problem = "silent", fmt.Sprintf("nothing was heard of it for %v", silent.Round(time.Second))
 		s.LagEntries, s.LagBytes = -1, -1
+	}
+	if r.data != nil && s.State != "stopped" {
+		if waits := r.data.Waits(); waits != nil {
+			s.State, s.Problem = "waiting", fmt.Sprintf("nothing more gets onto the disk: %v", waits)
+		}
 	}
 	return &s
 }

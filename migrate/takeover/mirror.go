@@ -96,7 +96,15 @@ func Mirror(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, data.Close()) }()
+	m := &follower{o: o, log: o.Logger, data: data}
+	defer func() {
+		err = errors.Join(err, data.Close())
+		if m.status != nil {
+			m.status.copied(m)
+			m.status.close()
+		}
+	}()
+	defer context.AfterFunc(ctx, data.Stop)()
 	if data.Founding() != nil {
 		return fmt.Errorf("zkd takeover finish has decided that %s is the data of a member: repeat that command", o.Dir)
 	}
@@ -104,19 +112,14 @@ func Mirror(ctx context.Context, o Options) (err error) {
 	if o.ID != 0 && o.ID != id {
 		return fmt.Errorf("the copy in %s is of server %d, not %d", o.Dir, id, o.ID)
 	}
-	o.ID = id
+	m.o.ID = id
 	if o.Readers != nil {
 		if err := data.ServeReaders(mirror.Options{Config: o.Readers, Version: o.Version, Logger: o.Logger}); err != nil {
 			return err
 		}
 	}
-	m := &follower{o: o, log: o.Logger, data: data, copy: apachelink.NewCopy(data.Tree())}
+	m.copy = apachelink.NewCopy(data.Tree())
 	m.status = newReporter(m)
-	defer func() {
-		err = errors.Join(err, data.Sync())
-		m.status.copied(m)
-		m.status.close()
-	}()
 	switch {
 	case o.TLS != nil:
 		if m.tls, err = secure.New(*o.TLS, "quorum", m.log); err != nil {

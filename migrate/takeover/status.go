@@ -25,7 +25,7 @@ type Status struct {
 	// Member names the member to be for takeover decide.
 	Member  string `json:"member"`
 	Running bool   `json:"running"`
-	// State is connecting, synchronizing, synced, or stopped.
+	// State is connecting, synchronizing, synced, waiting, or stopped.
 	State   string    `json:"state"`
 	Leader  string    `json:"leader,omitempty"`
 	Epoch   uint32    `json:"epoch"`
@@ -33,6 +33,8 @@ type Status struct {
 	Durable string    `json:"durableZxid"`
 	Lag     int64     `json:"lag"` // proposals of the leader that the copy did not have at the last ping
 	Heard   time.Time `json:"heard"`
+	// Waits is why nothing more gets onto the disk.
+	Waits string `json:"waits,omitempty"`
 	// Digest is Apache's digest of the copy at Zxid, in hex. Digests counts the transactions
 	// whose digest was right, and Unfit those that did not fit.
 	Digest  string `json:"apacheDigest"`
@@ -51,18 +53,19 @@ type Status struct {
 // reporter keeps the status of a running mirror.
 type reporter struct {
 	writer *mirror.StatusWriter
+	data   *mirror.Mirror // of other goroutines it takes Durable and Waits alone
 
 	mu struct {
 		sync.Mutex
 		Status
-		zxid, durable jute.Zxid
-		digest        uint64
-		founder       mirror.Founder
+		zxid    jute.Zxid
+		digest  uint64
+		founder mirror.Founder
 	}
 }
 
 func newReporter(m *follower) *reporter {
-	r := &reporter{}
+	r := &reporter{data: m.data}
 	r.mu.Status = Status{Dir: m.o.Dir, From: m.o.From, Server: m.o.ID, State: "connecting"}
 	r.copied(m) // before the first write, which replaces what the last run has left
 	r.writer = mirror.WriteStatus(filepath.Join(m.o.Dir, StatusFile), r.status)
@@ -73,8 +76,12 @@ func (r *reporter) status() any {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.mu.Status
-	s.Member = copies.Member{Admission: r.mu.founder, Last: r.mu.durable}.String()
-	s.Zxid, s.Durable, s.Digest = r.mu.zxid.String(), r.mu.durable.String(), fmt.Sprintf("%x", r.mu.digest)
+	durable := r.data.Durable()
+	s.Member = copies.Member{Admission: r.mu.founder, Last: durable}.String()
+	s.Zxid, s.Durable, s.Digest = r.mu.zxid.String(), durable.String(), fmt.Sprintf("%x", r.mu.digest)
+	if waits := r.data.Waits(); waits != nil && s.State != "stopped" {
+		s.State, s.Waits = "waiting", waits.Error()
+	}
 	s.Written = time.Now()
 	return &s
 }
@@ -90,7 +97,7 @@ func (r *reporter) copied(m *follower) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.mu.founder = m.data.Founder()
-	r.mu.zxid, r.mu.durable = m.data.Last(), m.data.Durable()
+	r.mu.zxid = m.data.Last()
 	r.mu.digest, r.mu.Digests = m.copy.Digest(), m.copy.Digests
 	r.mu.Znodes, r.mu.Sessions, r.mu.Ephemerals = stats.Nodes, stats.Sessions, stats.Ephemerals
 }
@@ -159,6 +166,9 @@ func (s *Status) Text() string {
 	line("state", "%s", state)
 	line("member", "%s", s.Member)
 	line("zxid", "%s, on disk %s", s.Zxid, s.Durable)
+	if s.Waits != "" {
+		line("waits", "%s", s.Waits)
+	}
 	line("lag", "%d transactions", s.Lag)
 	line("digests", "%d right, %d wrong; of the tree %s", s.Digests, s.Unfit, s.Digest)
 	line("received", "%d transactions, %d SNAP, %d DIFF", s.Transactions, s.Snaps, s.Diffs)

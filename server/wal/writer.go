@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -204,9 +205,9 @@ func notify(c chan struct{}) {
 	}
 }
 
-// Close writes and syncs all queued records and closes the log. It returns the failure of
-// the log if there is one.
-func (w *Writer) Close() error {
+// Stop ends waiting for room: what waits then fails, and so does each Submit. All that fits is still
+// written. It does not wait, and may be called from any goroutine. Close follows.
+func (w *Writer) Stop() {
 	w.mu.Lock()
 	if !w.mu.closed {
 		w.mu.closed = true
@@ -215,6 +216,12 @@ func (w *Writer) Close() error {
 	w.mu.changed.Broadcast()
 	w.mu.Unlock()
 	notify(w.work)
+}
+
+// Close writes and syncs all queued records and closes the log. It returns the failure of
+// the log if there is one.
+func (w *Writer) Close() error {
+	w.Stop()
 	w.log.spare.stop()
 	w.wg.Wait()
 	w.mu.Lock()
@@ -416,3 +423,11 @@ func (w *Writer) BytesAfter(after jute.Zxid) (int64, bool) { return w.log.BytesA
 
 // Stats is Log.Stats.
 func (w *Writer) Stats() Stats { return w.log.Stats() }
+
+// Space is Log.Space.
+func (w *Writer) Space(snapshotBytes int64) (vfs.Space, SpaceLevel, error) {
+	return w.log.Space(snapshotBytes)
+}
+
+// Keep is Log.Keep.
+func (w *Writer) Keep(bytes int64) { w.log.Keep(bytes) }
