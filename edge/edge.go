@@ -52,6 +52,7 @@ type Options struct {
 	Version string
 	// TLS returns the configuration for connections to a server. Nil means plain TCP.
 	TLS func(server string) (*tls.Config, error)
+	// Log is also for what the clients' sessions tell, unless Client has a Logger.
 	Log *slog.Logger
 }
 
@@ -105,6 +106,10 @@ func New(o Options) (*Edge, error) {
 		o.Clock = new(base.Clock)
 	}
 	o.Clock.Begin()
+	o.Log = newCalm(o.Log)
+	if o.Client.Logger == nil {
+		o.Client.Logger = o.Log
+	}
 	e := &Edge{o: o, conns: map[*conn]bool{}, replaced: make(chan struct{})}
 	if e.o.MaxClients, e.spare = o.divide(len(servers)); e.o.MaxClients < o.MaxClients {
 		o.Log.Warn("the process may have too few open files for all clients", "files", o.Descriptors, "clients", e.o.MaxClients, "wanted", o.MaxClients)

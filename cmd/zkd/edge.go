@@ -125,7 +125,7 @@ func edgeConfig(fl *pflag.FlagSet, args []string, log *slog.Logger) (*config.Con
 func edgeOptions(cfg *config.Config, l *login.Login, log *slog.Logger) (_ edge.Options, err error) {
 	o := &cfg.Edge
 	e := edge.Options{Upstream: o.Upstream, Connections: o.Connections, MaxClients: o.MaxClients, Grace: o.GraceAfterClose, Cached: o.Cached, CachedBytes: o.CachedBytes, Stale: o.Stale, StaleFor: o.StaleFor, Version: zooKeeperVersion(), Log: log}
-	e.Client.Logger, e.Client.MaxRequest = log, o.MaxBuffer
+	e.Client.MaxRequest = o.MaxBuffer
 	_, e.Descriptors = base.FileDescriptors()
 	if o.TLS {
 		files := secure.Files{CA: o.CA, Cert: o.Cert, Key: o.Key, Password: os.Getenv("ZKD_EDGE_KEY_PASSWORD"), Logger: log}
