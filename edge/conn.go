@@ -257,10 +257,11 @@ func (c *conn) Carry(ctx context.Context, server, address string, open func(cont
 
 // Attempted is called when a server was tried.
 func (c *conn) Attempted(server string, err error) {
-	if err == nil {
-		c.e.figures.failure.set("")
+	if err == nil || errors.Is(err, client.ErrSessionExpired) {
+		c.e.figures.failure.set("") // the server has answered
 	}
 	switch {
+	case errors.Is(err, client.ErrSessionExpired):
 	case err != nil:
 		c.e.figures.failed.Add(1)
 		c.e.figures.failure.set(server + ": " + err.Error())

@@ -485,6 +485,20 @@ func hello() []byte {
 	return jute.EndFrame(q.Append(b), mark)
 }
 
+// TestAnEndedSessionIsNoFailure has a client come back to a session that has ended: the server has answered.
+func TestAnEndedSessionIsNoFailure(t *testing.T) {
+	s := zktest.Start(t)
+	e, address := start(t, s.ConnectString())
+	q := jute.ConnectRequest{TimeoutMs: 10_000, SessionID: 99, Password: make([]byte, jute.PasswordLen)}
+	b, mark := jute.BeginFrame(nil)
+	if got := say(t, address, string(jute.EndFrame(q.Append(b), mark))); got == "" {
+		t.Error("the client does not learn that its session has ended")
+	}
+	if got, n := say(t, address, "srvr"), e.figures.failed.Load(); strings.Contains(got, "Trouble") || n != 0 {
+		t.Errorf("%d attempts have failed:\n%s", n, got)
+	}
+}
+
 // TestTooManyClients refuses a client, and still answers what is wrong.
 func TestTooManyClients(t *testing.T) {
 	s := zktest.Start(t)
