@@ -262,7 +262,7 @@ func encodeCheckWatches(_ *Client, _ *call, a *args, b []byte) ([]byte, error) {
 // other watches at the path need.
 func encodeRemoveWatches(c *Client, k *call, a *args, b []byte) ([]byte, error) {
 	t, full, typ := &c.s.watches, a.full, a.typ
-	taken := t.take(full, typ)
+	taken := t.byPath.Take(full, jute.WatchType(typ))
 	for _, w := range taken {
 		w.end(ErrWatchClosed)
 	}

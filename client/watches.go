@@ -21,7 +21,7 @@ import (
 // derives these events from those of the children, except for children that the client must
 // not read.
 type watches struct {
-	byPath [watchKinds]map[string][]*Watch // nil until there is a watch
+	byPath resume.Table[*Watch]
 	// recursive are the paths on which the current server has a recursive watch.
 	recursive map[string]bool
 	// since is the zxid from which on there may be watches that the current server has been
@@ -113,13 +113,7 @@ func (t *watches) add(w *Watch) {
 	t.put(w)
 }
 
-func (t *watches) put(w *Watch) {
-	m := &t.byPath[w.kind]
-	if *m == nil {
-		*m = map[string][]*Watch{}
-	}
-	(*m)[w.full] = append((*m)[w.full], w)
-}
+func (t *watches) put(w *Watch) { t.byPath.Put(w.kind, w.full, w) }
 
 func (t *watches) setRecursive(path string) {
 	if t.recursive == nil {
@@ -129,17 +123,7 @@ func (t *watches) setRecursive(path string) {
 }
 
 // remove removes a watch and reports whether it was there.
-func (t *watches) remove(w *Watch) bool {
-	m := t.byPath[w.kind]
-	i := slices.Index(m[w.full], w)
-	if i < 0 {
-		return false
-	}
-	if m[w.full] = slices.Delete(m[w.full], i, i+1); len(m[w.full]) == 0 {
-		delete(m, w.full)
-	}
-	return true
-}
+func (t *watches) remove(w *Watch) bool { return t.byPath.Drop(w.kind, w.full, w) }
 
 // unneeded returns what the server can remove at a path after a watch of the kind was
 // removed.
@@ -162,16 +146,8 @@ func (t *watches) unneeded(full string, kind watchKind) (wt WatchType, ok bool) 
 
 // fire passes an event to all watches that it fires.
 func (t *watches) fire(ev Event) {
-	switch ev.Type {
-	case EventCreated, EventDataChanged:
-		t.fireAt(watchData, ev.Path, ev)
-		t.fireAt(watchExist, ev.Path, ev)
-	case EventChildrenChanged:
-		t.fireAt(watchChildren, ev.Path, ev)
-	case EventDeleted:
-		t.fireAt(watchData, ev.Path, ev)
-		t.fireAt(watchExist, ev.Path, ev)
-		t.fireAt(watchChildren, ev.Path, ev)
+	for _, k := range resume.FiredBy(jute.EventType(ev.Type)) {
+		t.fireAt(k, ev.Path, ev)
 	}
 	if ev.Type == EventChildrenChanged && t.recursive[ev.Path] {
 		return // fireParent has notified the persistent ones, or will
@@ -204,39 +180,12 @@ func (t *watches) fireParent(ev Event) {
 
 // fireAt fires the armed watches, and removes one-shot ones.
 func (t *watches) fireAt(kind watchKind, path string, ev Event) {
-	m := t.byPath[kind]
-	list, ok := m[path]
-	if !ok {
-		return
-	}
-	kept := list[:0]
-	for _, w := range list {
+	t.byPath.Keep(kind, path, func(w *Watch) bool {
 		if w.armed {
 			w.fire(ev)
 		}
-		if !w.armed || !kind.OneShot() {
-			kept = append(kept, w)
-		}
-	}
-	clear(list[len(kept):])
-	if m[path] = kept; len(kept) == 0 {
-		delete(m, path)
-	}
-}
-
-// take removes the watches that a RemoveWatches closes.
-func (t *watches) take(full string, wt WatchType) []*Watch {
-	kinds := map[WatchType][]watchKind{
-		ChildWatches: {watchChildren}, DataWatches: {watchData, watchExist},
-		PersistentWatches: {watchPersistent}, RecursiveWatches: {watchRecursive},
-		AnyWatches: {watchData, watchExist, watchChildren, watchPersistent, watchRecursive},
-	}
-	var taken []*Watch
-	for _, k := range kinds[wt] {
-		taken = append(taken, t.byPath[k][full]...)
-		delete(t.byPath[k], full)
-	}
-	return taken
+		return !w.armed || !kind.OneShot()
+	})
 }
 
 // endAll closes all watches.

@@ -97,7 +97,7 @@ func (s *Session) asksRestore(q *Request, d *jute.Decoder) {
 // Answered notes what the reply to a request does to watches.
 func (s *Session) Answered(q *Request, code jute.Code) {
 	if q.removes != nil && code == 0 {
-		s.Watches.remove(q.removes.Path, q.removes.Type)
+		s.Watches.byPath.Take(q.removes.Path, q.removes.Type)
 	}
 	for _, w := range q.restores {
 		s.Watches.restored(w, code == 0)

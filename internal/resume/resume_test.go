@@ -222,7 +222,7 @@ func TestWatchesLeaveNothing(t *testing.T) {
 	q.Of(jute.OpGetData, body)
 	s.Asks(q, body)
 	s.Answered(q, 0)
-	s.Watches.remove("/a", jute.WatchAny)
+	s.Watches.byPath.Take("/a", jute.WatchAny)
 	for k, paths := range s.Watches.byPath {
 		if len(paths) > 0 {
 			t.Errorf("kind %d has %d paths", k, len(paths))

@@ -40,7 +40,7 @@ type watch struct {
 
 // Watches are those of a client, as it has asked for them.
 type Watches struct {
-	byPath [Kinds]map[string][]*watch // nil until there is a watch
+	byPath Table[*watch]
 	// since is the zxid from which on there may be watches that the server has been asked to set by themselves, and has not confirmed; 0 if
 	// there are none.
 	since jute.Zxid
@@ -49,16 +49,8 @@ type Watches struct {
 // ask adds a watch that a request is to set.
 func (t *Watches) ask(kind Kind, path string) *watch {
 	w := &watch{kind: kind, path: strings.Clone(path)}
-	t.put(w)
+	t.byPath.Put(kind, w.path, w)
 	return w
-}
-
-func (t *Watches) put(w *watch) {
-	m := &t.byPath[w.kind]
-	if *m == nil {
-		*m = map[string][]*watch{}
-	}
-	(*m)[w.path] = append((*m)[w.path], w)
 }
 
 // Set adds a watch that is set.
@@ -66,7 +58,7 @@ func (t *Watches) Set(kind Kind, path string) { t.add(&watch{kind: kind, path: s
 
 func (t *Watches) add(w *watch) {
 	if w.armed = true; !t.Armed(w.kind, w.path) {
-		t.put(w)
+		t.byPath.Put(w.kind, w.path, w)
 	}
 }
 
@@ -106,63 +98,21 @@ func (t *Watches) restored(w *watch, ok bool) {
 }
 
 // drop removes a watch and reports whether it was there.
-func (t *Watches) drop(w *watch) bool {
-	m := t.byPath[w.kind]
-	i := slices.Index(m[w.path], w)
-	if i < 0 {
-		return false
-	}
-	if m[w.path] = slices.Delete(m[w.path], i, i+1); len(m[w.path]) == 0 {
-		delete(m, w.path)
-	}
-	return true
-}
-
-// remove removes the watches that a removeWatches is about.
-func (t *Watches) remove(path string, typ jute.WatchType) {
-	kinds := map[jute.WatchType][]Kind{
-		jute.WatchChildren: {Children}, jute.WatchData: {Data, Exist},
-		jute.WatchPersistent: {Persistent}, jute.WatchPersistentRecursive: {Recursive},
-		jute.WatchAny: {Data, Exist, Children, Persistent, Recursive},
-	}
-	for _, k := range kinds[typ] {
-		delete(t.byPath[k], path)
-	}
-}
+func (t *Watches) drop(w *watch) bool { return t.byPath.Drop(w.kind, w.path, w) }
 
 // End removes all watches.
 func (t *Watches) End() { *t = Watches{} }
 
-// fires returns the kinds of one-shot watches that an event fires.
-func fires(typ jute.EventType) []Kind {
-	switch typ {
-	case jute.EventCreated, jute.EventDataChanged:
-		return []Kind{Data, Exist}
-	case jute.EventChildrenChanged:
-		return []Kind{Children}
-	case jute.EventDeleted:
-		return []Kind{Data, Exist, Children}
-	}
-	return nil
-}
-
 // fire removes the one-shot watches that an event fires.
 func (t *Watches) fire(ev *jute.WatcherEvent) {
-	for _, k := range fires(ev.Type) {
-		m := t.byPath[k]
-		if list, ok := m[ev.Path]; ok {
-			if list = slices.DeleteFunc(list, func(w *watch) bool { return w.armed || w.restored }); len(list) == 0 {
-				delete(m, ev.Path)
-			} else {
-				m[ev.Path] = list
-			}
-		}
+	for _, k := range FiredBy(ev.Type) {
+		t.byPath.Keep(k, ev.Path, func(w *watch) bool { return !w.armed && !w.restored })
 	}
 }
 
 // FiredBy reports whether there are one-shot watches that an event fires.
 func (t *Watches) FiredBy(ev *jute.WatcherEvent) bool {
-	return slices.ContainsFunc(fires(ev.Type), func(k Kind) bool { return t.Armed(k, ev.Path) })
+	return slices.ContainsFunc(FiredBy(ev.Type), func(k Kind) bool { return t.Armed(k, ev.Path) })
 }
 
 // Paths returns the paths of the watches that are set.
