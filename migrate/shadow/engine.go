@@ -123,6 +123,7 @@ type conn struct {
 	next     *conn     // the one that waits for this one
 
 	events     map[string]*pathEvents
+	late       map[string]bool // paths whose watches a late request may have set: after a change of which Apache's side tells
 	persistent map[string]bool // paths with watches set by addWatch
 
 	held    int

@@ -300,6 +300,26 @@ func TestZxidsOfWrites(t *testing.T) {
 	d.expectReports("difference setData /a stat.mzxid: 0x32 (zkd's 0x96), zkd 0x95")
 }
 
+// A server that is behind answers exists before a create and a delete that are answered already. zkd says the same after
+// them, and has nothing to tell to the watch.
+func TestWatchOfALateRead(t *testing.T) {
+	d := newDuo(t, nil)
+	d.open(1, 2)
+	d.client(1, create(11, "/a", 0))
+	d.apache(1, reply(11, 9, 0, pathBody("/a")))
+	d.zkd(1, reply(11, 109, 0, pathBody("/a")))
+	d.client(1, request1(12, jute.OpDelete, jute.AppendInt32(pathBody("/a"), int32(-1))))
+	d.apache(1, reply(12, 10, 0, nil))
+	d.zkd(1, reply(12, 110, 0, nil))
+	d.client(2, request1(21, jute.OpExists, jute.AppendBool(pathBody("/a"), true)))
+	d.apache(2, reply(21, 8, jute.ErrNoNode, nil))
+	d.zkd(2, reply(21, 110, jute.ErrNoNode, nil))
+	d.apache(2, notification(9, jute.EventCreated, "/a"))
+	d.tick(d.e.cfg.Grace)
+	d.tick(time.Second)
+	d.expectReports("order event /a event: sent, zkd none")
+}
+
 func TestEvents(t *testing.T) {
 	const a, b = "/a", "/b"
 	created, deleted := jute.EventCreated, jute.EventDeleted

@@ -55,7 +55,7 @@ func (e *Engine) event(c *conn, from side, zxid jute.Zxid, d *jute.Decoder) {
 	if from == zkdSide {
 		a, z = z, a
 	}
-	open := e.isOpenEvent(ev.Path)
+	open := e.isOpenEvent(c, ev.Path)
 	r := Report{Class: Difference, Op: "event", Path: ev.Path, Apache: a.String(), Zkd: z.String()}
 	var what differences
 	differ(&what, "type", a.Type, z.Type)
@@ -75,8 +75,8 @@ func (e *Engine) event(c *conn, from side, zxid jute.Zxid, d *jute.Decoder) {
 	}
 }
 
-func (e *Engine) isOpenEvent(path string) bool {
-	return e.isOpen([]string{path}) || e.anyIn(e.openLists, []string{path})
+func (e *Engine) isOpenEvent(c *conn, path string) bool {
+	return c.late[path] || e.isOpen([]string{path}) || e.anyIn(e.openLists, []string{path})
 }
 
 func (ev *event) held() int { return 100 + len(ev.Path) }
@@ -135,6 +135,6 @@ func (e *Engine) oldEvents(c *conn, busy, grace time.Duration) {
 		if p.side == zkdSide {
 			apacheZxid = -1
 		}
-		e.reportEvent(c, r, apacheZxid, e.isOpenEvent(ev.Path))
+		e.reportEvent(c, r, apacheZxid, e.isOpenEvent(c, ev.Path))
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/zkd-project/zkd/jute"
@@ -250,6 +251,9 @@ func (e *Engine) compared(o *op, frame []byte) {
 	a, z := decodeAnswer(o.op, o.answer), decodeAnswer(o.op, frame)
 	open := o.late || e.isOpen(o.reads, o.writes) || e.anyIn(e.openLists, o.reads, o.writes)
 	d := e.compare.answers(o.request, a, z, !open)
+	if o.late {
+		c.leaveWatches(o.reads)
+	}
 	if a.Err == 0 && z.Err == 0 {
 		e.closedSession(o)
 	}
@@ -270,6 +274,17 @@ func (e *Engine) compared(o *op, frame []byte) {
 	e.report(c, r)
 	if o.op.Write() && a.failed() != z.failed() {
 		e.leaveOpen(o.writes, forever) // what follows from it says nothing new
+	}
+}
+
+// leaveWatches leaves open what a connection hears of znodes: the answer to a late request may be the same although the watch
+// of one side has come after changes that the other one's tells.
+func (c *conn) leaveWatches(paths []string) {
+	if c.late == nil {
+		c.late = map[string]bool{}
+	}
+	for _, path := range paths {
+		c.late[strings.Clone(path)] = true
 	}
 }
 
