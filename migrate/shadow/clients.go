@@ -158,7 +158,9 @@ func (e *Engine) fromApache(c *conn, frame []byte) {
 		return
 	}
 	if h.Xid == jute.XidNotification {
-		e.event(c, apacheSide, h.Zxid, &d)
+		if !c.over {
+			e.event(c, apacheSide, h.Zxid, &d)
+		}
 		return
 	}
 	o := take(&c.asked, h.Xid, func(o *op) bool { return !o.answered })
@@ -167,6 +169,7 @@ func (e *Engine) fromApache(c *conn, frame []byte) {
 		return
 	}
 	o.answered, o.answer, o.at, o.before = true, frame, e.now, e.asked
+	c.over = c.over || o.op == jute.OpCloseSession && h.Err == 0
 	c.hold(len(frame))
 	e.held += len(o.frame) + len(frame)
 	o.place = h.Zxid

@@ -130,6 +130,7 @@ type conn struct {
 	ended   bool // the client's connection is closed
 	stopped bool // it is compared no longer
 	passed  bool // it is not of the client protocol
+	over    bool // Apache has closed the session; it may still send events of later changes
 	closing bool // both sides close it, because of an answer
 	done    bool
 }

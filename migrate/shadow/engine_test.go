@@ -373,6 +373,19 @@ func TestEvents(t *testing.T) {
 	}
 }
 
+// Apache's server may send an event after its answer to closeSession, of a change that came after that.
+func TestEventAfterAClose(t *testing.T) {
+	d := newDuo(t, nil)
+	d.open(1)
+	d.client(1, closeSession(11))
+	d.apache(1, reply(11, 9, 0, nil))
+	d.apache(1, notification(10, jute.EventDeleted, "/a"))
+	d.zkd(1, reply(11, 109, 0, nil))
+	d.closed(1)
+	d.tick(time.Minute)
+	d.expectReports()
+}
+
 // An event that zkd lacks is no difference while it has requests to do that came before it.
 func TestEventsWaitForRequests(t *testing.T) {
 	d := newDuo(t, nil)
