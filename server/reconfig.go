@@ -132,8 +132,10 @@ func (m *membership) follow(lists *memberLists) error {
 	}
 	m.joins = false
 	parsed.Version = uint64(list.Version)
-	err = errors.Join(m.moveQuorumPort(&line), m.moveClientPort(&line), m.moveSecurePort(&line), m.save(parsed))
-	if err == nil {
+	if err := errors.Join(m.moveQuorumPort(&line), m.moveClientPort(&line), m.moveSecurePort(&line)); err != nil {
+		return err // with such ports in its file it might not start
+	}
+	if err = m.save(parsed); err == nil {
 		m.version = list.Version
 	}
 	return err

@@ -609,6 +609,45 @@ func TestReconfigSavesTheMembers(t *testing.T) {
 	})
 }
 
+// A change of the members gives a server a port that something else has on its machine: its file, with which it could not start then, stays
+// as it is until the port is free.
+func TestReconfigSavesNoPortThatIsTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := startDynamic(t, 3, 3)
+		id := e.follower()
+		e.stop(id)
+		const file, port = "/conf/zoo.cfg", "0.0.0.0:2199"
+		disk := e.disks[id]
+		text := "dataDir=/data\n" + strings.Join(e.serverLines(id), "\n") + "\nclientPort=2181\n"
+		check(t, errors.Join(disk.MkdirAll("/conf"), writeFile(disk, file, text)))
+		var taken atomic.Bool
+		taken.Store(true)
+		p := make(ports)
+		listen := func(network, addr string) (net.Listener, error) {
+			if taken.Load() && addr == port {
+				return nil, syscall.EADDRINUSE
+			}
+			return p.listen(network, addr)
+		}
+		if _, err := e.tryStart(id, func(o *Options) { o.Config.File, o.Listen = file, listen }); err != nil {
+			t.Fatal(err)
+		}
+		e.settled()
+		line := fmt.Sprintf("server.%[1]d=10.0.0.%[1]d:2888:3888;2199", id)
+		e.servers[e.leader()].connect(t).ok(jute.OpReconfig, &jute.ReconfigRequest{Joining: line, ConfigID: -1})
+		time.Sleep(2 * membersRetry)
+		now, err := vfs.ReadFile(disk, file)
+		if says := e.servers[id].overview.read().Unfollowed; err != nil || string(now) != text || !strings.HasSuffix(says, syscall.EADDRINUSE.Error()) {
+			t.Errorf("the file is %q, %v; the server says %q", now, err, says)
+		}
+		taken.Store(false)
+		time.Sleep(2 * membersRetry)
+		if now, err := vfs.ReadFile(disk, file); err != nil || !strings.Contains(string(now), "dynamicConfigFile=") || p[port] == nil {
+			t.Errorf("the port is free, and the file is %q, %v", now, err)
+		}
+	})
+}
+
 func writeFile(fs vfs.FS, name, text string) error {
 	f, err := fs.Create(name)
 	if err != nil {
