@@ -33,10 +33,9 @@ type Options struct {
 type Step struct {
 	Accept    uint32               // record this epoch durably; 0 for none
 	ReadState bool                 // read the state that follows, and call Learner.State
-	Install   *apachefiles.Tree    // replace the copy by this state, durably
+	Install   *apachefiles.Tree    // replace the copy by this state, durably; only with Synced
 	Found     *apachefiles.Summary // in Install
 	Txns      []*apachefiles.Txn   // log and apply these
-	Durable   bool                 // make everything durable before sending
 	Send      []Packet
 	Synced    bool      // the copy is up to date
 	Proposed  jute.Zxid // the leader's last proposal; 0 if it did not tell
@@ -64,6 +63,9 @@ type Learner struct {
 	fuzzy     *apachefiles.Fuzzy // after a SNAP, until it is exact
 	window    jute.Zxid          // of the last transaction given to fuzzy, 0 for none
 	proposals []*apachefiles.Txn // not committed; oldest first
+	// held are the transactions before UPTODATE. A leader tells of all that it has as committed; only then a quorum
+	// has it, too, and no other leader lacks it.
+	held []*apachefiles.Txn
 }
 
 // maxProposals bounds the proposals that wait for their commits.
@@ -145,7 +147,7 @@ func (l *Learner) kind(p *Packet) (s Step, err error) {
 		l.label, l.phase, s.ReadState = p.Zxid, awaitState, true
 	case Trunc:
 		return s, fmt.Errorf("%w: the leader wants the transactions after %v to be dropped, and this copy has committed ones up to %v. "+
-			"Either the ensemble has lost what it had confirmed, or it is another ensemble", ErrStop, p.Zxid, l.last)
+			"Either the ensemble has lost what it had confirmed, or it is another ensemble. To follow what it has now, make another copy, in an empty directory", ErrStop, p.Zxid, l.last)
 	default:
 		return s, fmt.Errorf("%v instead of DIFF or SNAP", p.Type)
 	}
@@ -217,7 +219,11 @@ func (l *Learner) deliver(x *apachefiles.Txn, s *Step) error {
 		return fmt.Errorf("%w: %w", ErrStartOver, err)
 	}
 	l.last = x.Zxid
-	s.Txns = append(s.Txns, x)
+	if l.phase == following {
+		s.Txns = append(s.Txns, x)
+	} else {
+		l.held = append(l.held, x)
+	}
 	return nil
 }
 
@@ -245,20 +251,14 @@ func (l *Learner) newLeader(p *Packet, s *Step) error {
 	if err := l.checkConfig(p.Data); err != nil {
 		return err
 	}
-	// A leader of 3.4, which sends no text, has queued NEWLEADER before it wrote the state. What it
-	// applied meanwhile comes up to UPTODATE.
-	if p.Data != nil {
-		if err := l.install(s); err != nil {
-			return err
-		}
-	}
-	s.Durable = true
+	// An observer's acknowledgement counts for nothing, so nothing has to be durable.
 	s.Send = []Packet{{Ack, jute.MakeZxid(l.epoch, 0), nil}}
 	l.phase = awaitUpToDate
 	return nil
 }
 
-// install passes on the state that a SNAP has brought, if there was one, and that is exact by now.
+// install passes on the state that a SNAP has brought, if there was one. It is exact by now, also that of a leader of 3.4: it has queued
+// NEWLEADER before it wrote the state, and what it applied meanwhile comes up to UPTODATE.
 func (l *Learner) install(s *Step) error {
 	if l.fuzzy == nil {
 		return nil
@@ -269,9 +269,9 @@ func (l *Learner) install(s *Step) error {
 	}
 	if tree.Last < l.last {
 		return fmt.Errorf("%w: the leader's state ends at %v, and this copy has committed transactions up to %v. "+
-			"Either the ensemble has lost what it had confirmed, or it is another ensemble", ErrStop, tree.Last, l.last)
+			"Either the ensemble has lost what it had confirmed, or it is another ensemble. To follow what it has now, make another copy, in an empty directory", ErrStop, tree.Last, l.last)
 	}
-	s.Install, s.Found, s.Durable = tree, found, true
+	s.Install, s.Found = tree, found
 	l.last, l.fuzzy = tree.Last, nil
 	return nil
 }
@@ -283,7 +283,8 @@ func (l *Learner) upToDate(s *Step) error {
 	if err := l.install(s); err != nil {
 		return err
 	}
-	l.phase, l.proposals = following, nil
+	s.Txns = l.held
+	l.phase, l.proposals, l.held = following, nil, nil
 	s.Send = []Packet{{Ack, jute.MakeZxid(l.epoch, 0), nil}}
 	s.Synced = true
 	return nil

@@ -148,9 +148,6 @@ func render(s Step, err error) string {
 	for _, x := range s.Txns {
 		line("apply %v %d ops", x.Zxid, len(x.Ops))
 	}
-	if s.Durable {
-		line("make durable")
-	}
 	for _, p := range s.Send {
 		line("send %s", show(p))
 	}

@@ -281,7 +281,7 @@ func (m *follower) follow(ctx context.Context, conn net.Conn, addr string) error
 			l.State(f)
 		}
 		carryOut := func() error { return m.carryOut(ctx, &s) }
-		if s.Install != nil && s.Synced {
+		if s.Synced {
 			err = m.pinging(conn, carryOut)
 		} else {
 			err = carryOut()
@@ -306,8 +306,8 @@ func (m *follower) follow(ctx context.Context, conn net.Conn, addr string) error
 	}
 }
 
-// pinging does fn, which may take long, and pings the leader meanwhile. A leader of 3.4 has counted on a
-// learner since NEWLEADER, and gives a silent one up, when the learner begins to install the state.
+// pinging does fn, which may take long, and pings the leader meanwhile. It counts on a learner since UPTODATE, one of 3.4 since
+// NEWLEADER, and gives a silent one up.
 func (m *follower) pinging(conn net.Conn, fn func() error) error {
 	done := make(chan struct{})
 	var pings sync.WaitGroup
@@ -373,9 +373,6 @@ func (m *follower) carryOut(ctx context.Context, s *apachelink.Step) error {
 		if err := disk(err); err != nil {
 			return err
 		}
-	}
-	if s.Durable {
-		return disk(m.data.Sync())
 	}
 	return nil
 }
