@@ -15,7 +15,7 @@ func Read(name string, most int64, what string) ([]byte, error) {
 		return nil, err
 	}
 	if kind := info.Mode().Type(); kind != 0 {
-		return nil, &fs.PathError{Op: "read", Path: name, Err: fmt.Errorf("it is %s: put %s there", kindOf(kind), what)}
+		return nil, &fs.PathError{Op: "read", Path: name, Err: fmt.Errorf("it is %s, and only regular files are read", kindOf(kind))}
 	}
 	f, err := os.Open(name)
 	if err != nil {

@@ -29,7 +29,7 @@ func TestRead(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"file": "", "link": "", "long": "it has more than 8 bytes: is it a list?", "pipe": "it is a pipe: put a list there", "socket": "it is a socket",
+		"file": "", "link": "", "long": "it has more than 8 bytes: is it a list?", "pipe": "it is a pipe, and only regular files are read", "socket": "it is a socket",
 		"linked": "it is a device", ".": "it is a directory", "none": "no such file",
 	} {
 		text, err := Read(at(name), 8, "a list")

@@ -145,7 +145,7 @@ func TestLoad(t *testing.T) {
 	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Load(filepath.Join(dir, "pipe")); err == nil || !strings.Contains(err.Error(), "it is a pipe: put a configuration file there") {
+	if _, _, err := Load(filepath.Join(dir, "pipe")); err == nil || !strings.Contains(err.Error(), "it is a pipe, and only regular files are read") {
 		t.Errorf("got %v for a pipe", err)
 	}
 	write("large", strings.Repeat("# \n", maxFileSize))
