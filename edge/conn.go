@@ -214,7 +214,7 @@ func (c *conn) refused(r *client.Relay) {
 	}
 	c.e.figures.denied.Add(1)
 	c.e.figures.deniedAt.Store(time.Now().UnixNano())
-	c.e.figures.denial.set(console.Line(err.Error()))
+	c.e.figures.denial.set(console.Line(c.e.text(err)))
 	c.e.o.Log.Warn("the servers refuse a client", "client", c.address(), "uid", c.caller.user, "err", err)
 }
 
@@ -264,7 +264,7 @@ func (c *conn) Attempted(server string, err error) {
 	case errors.Is(err, client.ErrSessionExpired):
 	case err != nil:
 		c.e.figures.failed.Add(1)
-		c.e.figures.failure.set(server + ": " + err.Error())
+		c.e.figures.failure.set(server + ": " + c.e.text(err))
 	case c.connects > 0:
 		c.e.figures.resumed.Add(1)
 		fallthrough

@@ -8,6 +8,7 @@ import (
 	"math"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,6 +49,8 @@ type Options struct {
 	StaleFor time.Duration
 	// Clock measures that, also while the machine is suspended. Nil means the system's.
 	Clock *base.Clock
+	// Names puts the names that a user knows into errors of TLS and of logins. It may be nil.
+	Names *strings.Replacer
 	// Version is what words have for the version of a server.
 	Version string
 	// TLS returns the configuration for connections to a server. Nil means plain TCP.
@@ -305,6 +308,14 @@ func (e *Edge) Close() {
 	e.sockets.Close()
 }
 
+// text returns an error in the words of a user.
+func (e *Edge) text(err error) string {
+	if e.o.Names == nil {
+		return err.Error()
+	}
+	return e.o.Names.Replace(err.Error())
+}
+
 // Ready reports why a client would not get a session now: no server has a quorum, or they don't let the edge speak for clients.
 func (e *Edge) Ready(ctx context.Context) error {
 	o := e.o.Client
@@ -317,7 +328,7 @@ func (e *Edge) Ready(ctx context.Context) error {
 		if away, _ := e.memory.away(); away { // read-only sessions are served
 			return nil
 		}
-		return err
+		return errors.New(e.text(err))
 	}
 	return c.Close(ctx)
 }

@@ -3,8 +3,10 @@ package edge
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/zkd-project/zkd/client/sasl"
@@ -31,5 +33,22 @@ func TestAPasswordGoesOverTLS(t *testing.T) {
 		if got := who(old(t, address)); got != "{sasl edge}" {
 			t.Errorf("with %d connections: %s", connections, got)
 		}
+	}
+}
+
+// TestErrorsHaveTheUsersNames: a server's certificate is of an authority that the edge does not know.
+func TestErrorsHaveTheUsersNames(t *testing.T) {
+	dir := t.TempDir()
+	s := zktest.Start(t, zktest.Config("client.portUnification=true", "ssl.clientAuth=none", "ssl.keyStore.location="+certs.Write(t, dir, "server.pem", certs.New(t, "other").Issue("127.0.0.1").PEM(t))))
+	e, address := start(t, s.ConnectString(), func(o *Options) {
+		o.Client.Secure, o.Names = secure.TLS(&tls.Config{RootCAs: x509.NewCertPool()}), strings.NewReplacer("secure.Files.CA or tls.Config.RootCAs", "the file of edge.tls.ca")
+	})
+	nc, err := net.Dial("tcp", address)
+	ok(t, err)
+	defer nc.Close()
+	nc.Write(hello())
+	until(t, "the edge has reached the server", func() bool { return e.figures.failed.Load() > 0 })
+	if got := say(t, address, "srvr"); !strings.Contains(got, "has to be in the file of edge.tls.ca") {
+		t.Error(got)
 	}
 }

@@ -78,6 +78,7 @@ func newEdge() *cobra.Command {
 			if err != nil {
 				return usageError{errors.New(names.Replace(err.Error()))}
 			}
+			options.Names = names
 			return runEdge(cmd.Context(), cfg, options, log)
 		},
 	}
