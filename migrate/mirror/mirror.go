@@ -336,7 +336,8 @@ func (m *Mirror) awaitSnapshot() {
 	}
 }
 
-// wantsRoom reports whether a snapshot is to make room on the disk. It looks now and then, and has the log leave room for one.
+// wantsRoom reports whether a snapshot is to make room on the disk. It looks now and then. The log leaves no room for the snapshot: that would
+// have to grow while one is written, and nobody looks while Append waits for room.
 func (m *Mirror) wantsRoom() bool {
 	stats := m.writer.Stats()
 	if stats.Bytes-m.looked < m.lookEach {
@@ -345,16 +346,15 @@ func (m *Mirror) wantsRoom() bool {
 	m.looked = stats.Bytes
 	tree := m.Tree().Stats()
 	r := datadirs.Room{Next: datadirs.Estimate(tree.DataSize, tree.Nodes+tree.Sessions), Applied: m.Last(), Old: stats.OldBytes}
-	log, level, err := m.writer.Space(r.Next)
+	_, level, err := m.writer.Space(r.Next)
 	store, serr := m.store.Space()
 	if err != nil || serr != nil {
 		return false
 	}
-	r.LogFree, r.Free, r.Shared = log.Free, store.Free, log.Device == store.Device
+	r.Free = store.Free
 	if last := m.newest.Load(); last != nil {
 		r.Last, r.Taken = last.Size, last.Zxid
 	}
-	m.writer.Keep(r.Keep())
 	return level >= wal.SpaceStop && r.WantsSnapshot()
 }
 

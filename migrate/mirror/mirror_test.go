@@ -337,7 +337,14 @@ func TestMirrorMakesRoom(t *testing.T) {
 	if stats := m.writer.Stats(); stats.FileBytes > 1<<20 || len(m.refs) != 1 || m.refs[0].Zxid < 0x500000001 {
 		t.Errorf("the log has %d bytes, with snapshots %v", stats.FileBytes, m.refs)
 	}
-	for len(waits) > 0 { // for the snapshot
+	m.taken = make(chan struct{}) // a snapshot that takes long
+	for range 380 {
+		check(t, set())
+	}
+	disk.SetCapacity(4 << 20)
+	check(t, m.Sync()) // room from elsewhere is enough
+	m.taken = nil
+	for len(waits) > 0 { // for the snapshots
 		<-waits
 	}
 	disk.SetCapacity(1)
