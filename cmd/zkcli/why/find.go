@@ -278,11 +278,16 @@ func (l *look) disks(s *Server) {
 
 // logs finds logs that wait for what they need to continue.
 func (l *look) logs(s *Server) {
-	if !s.After.is("log_waits") {
+	waits := s.After.Metrics["log_waits_for"]
+	if waits == "" && !s.After.is("log_waits") {
 		return
 	}
+	so := "the server acknowledges nothing"
+	if s.standby() {
+		so = "nothing more of the copy gets onto the disk"
+	}
 	f := Finding{ID: "log-waits", Severity: Danger, Servers: []string{s.Name}, Since: s.After.lasts("fsync_pending_ms"),
-		What: fmt.Sprintf("The log of %s waits, as it can't begin its next segment (%s): the server acknowledges nothing.", s.Name, cmp.Or(s.After.Metrics["log_waits_for"], "the server's log says why")),
+		What: fmt.Sprintf("The log of %s waits, as it can't begin its next segment (%s): %s.", s.Name, cmp.Or(waits, "the server's log says why"), so),
 		Do:   "No space left: make room on the disk of dataLogDir; df -i tells whether it lacks inodes. Too many open files: raise LimitNOFILE for the next start, and end clients. The server tries again each second; a restart brings no room."}
 	if s.Mode == "standalone" {
 		f.Severity = Broken

@@ -149,6 +149,8 @@ func TestFind(t *testing.T) {
 		{"a retired ensemble", []Server{server("zk1", "leader", "retired_since=0x10"), server("zk2", "follower", "retired_since=0x10")}, []string{`broken retired An operator has retired the ensemble, at zxid 0x10: `}},
 		{"the past that there is", []Server{server("zk1", "standalone", "past_cut=0", "past_seconds=60", "past_bytes=1048576", "past_wanted_seconds=172800")}, nil},
 		{"a standby that follows", []Server{server("zk4", "standby", "standby_of=http://a", "standby_from=http://a", "standby_lag_seconds=0.5")}, nil},
+		{"a standby whose log waits", []Server{server("zk4", "standby", "standby_of=http://a", "standby_from=http://a", "standby_lag_seconds=0.5", "log_waits_for=no space left on device")},
+			[]string{`danger log-waits The log of zk4 waits, .*no space left on device\): nothing more of the copy gets onto the disk\.`}},
 		{"a standby that reaches nobody", []Server{server("zk4", "standby", "standby_of=http://a", "standby_lag_seconds=61", "standby_since_ms=60000", "standby_problem=refused.")},
 			[]string{`danger standby zk4 is a standby of http://a, and follows none of them, what it has is of 1m1s ago: refused\..*See whether these servers run`}},
 		{"a standby that is refused", []Server{server("zk4", "standby", "standby_of=http://a", "standby_refused=1", "standby_problem=no")}, []string{`danger standby .*Mend what they say`}},

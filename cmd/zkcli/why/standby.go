@@ -15,6 +15,7 @@ func (l *look) standbys() {
 		if !s.standby() || of == "" {
 			continue
 		}
+		l.logs(s)
 		seconds, _ := s.After.number("standby_lag_seconds")
 		lag, behind := time.Duration(seconds*float64(time.Second)), s.After.lasts("standby_behind_ms")
 		f := Finding{ID: "standby", Severity: Danger, Servers: []string{s.Name}}
