@@ -93,6 +93,7 @@ func TestEdgeIsRefused(t *testing.T) {
 		{"no such file", here(filepath.Join(dir, "none.cfg")), exitUsage, "none.cfg"},
 		{"a server's key in the file", []string{file("server.cfg", "edge.upstream=zk1\nclientPort=2181\n")}, exitUsage, `server.cfg:2: clientPort: "2181": is a key of servers`},
 		{"a wrong value in the file", []string{file("wrong.cfg", "edge.upstream=zk1\n\nedge.tls=yes\n")}, exitUsage, `wrong.cfg:3: edge.tls: "yes": must be true or false`},
+		{"no mechanism in the file", []string{file("magic.cfg", "edge.upstream=zk1\nedge.sasl=magic\nedge.sasl.user=u\n")}, exitUsage, `magic.cfg:2: edge.sasl: "magic": must be one of digest-md5`},
 		{"wrong servers in the file", []string{file("upstream.cfg", "\nedge.upstream=zk1:0\n")}, exitUsage, "upstream.cfg:2: edge.upstream"},
 		{"a wrong login in the file", []string{login}, exitUsage, "edge.sasl plain sends the password to the server, so it needs TLS (edge.tls.ca FILE)"},
 		{"a wrong login by a flag and the file", []string{"--sasl", "digest-md5", login}, exitUsage, "edge.sasl.user u has no password: set ZKD_EDGE_SASL_PASSWORD, or name a file by edge.sasl.passwordFile"},

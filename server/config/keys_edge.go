@@ -47,7 +47,7 @@ type Edge struct {
 
 // edgeLogin are the keys of a login, and the flags that they stand for.
 var edgeLogin = [...]struct{ key, flag, doc string }{
-	{"edge.sasl", "sasl", "Mechanism of the edge's login: `digest-md5`, `scram-sha-256`, `scram-sha-512`, `plain` or `kerberos`."},
+	{"edge.sasl", "sasl", "Mechanism of the edge's login; `gssapi` is `kerberos`."},
 	{"edge.sasl.user", "sasl-user", "User that logs in; with edge.kerberos.keytab the principal."},
 	{"edge.sasl.passwordFile", "sasl-password-file", "File with the user's password."},
 	{"edge.kerberos.keytab", "kerberos-keytab", "File with the key of the principal."},
@@ -93,7 +93,11 @@ func edgeKeys(c *Config) []Key {
 			Doc: "When a client's connection is lost, the edge closes its session after this time, unless it is resumed. 0: it lasts for its timeout."},
 	}
 	for i, l := range edgeLogin {
-		keys = append(keys, Key{Name: l.key, value: text(&e.login[i]), Protects: true, HoldsSecret: l.flag == "sasl-password-file" || l.flag == "kerberos-keytab", Doc: l.doc})
+		v := text(&e.login[i])
+		if l.flag == "sasl" {
+			v = oneOf(&e.login[i], "digest-md5", "scram-sha-256", "scram-sha-512", "plain", "kerberos", "gssapi")
+		}
+		keys = append(keys, Key{Name: l.key, value: v, Protects: true, HoldsSecret: l.flag == "sasl-password-file" || l.flag == "kerberos-keytab", Doc: l.doc})
 	}
 	for i := range keys {
 		keys[i].Status = OfEdge
