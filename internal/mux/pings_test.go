@@ -58,13 +58,21 @@ func wrongPings(t *testing.T) (wrong []error) {
 	if got, want := fmt.Sprintf("%q", answers), `["true " "false " "true " "false " ""]`; got != want {
 		wrong = append(wrong, fmt.Errorf("answers %s, want %s", got, want))
 	}
-	if !ping(0, time.Second) || ping(4, time.Second) {
-		wrong = append(wrong, errors.New("no second ping, or one of a stream that has ended"))
+	for n := range uint64(2) { // and so are later ones
+		if !ping(0, time.Second) || ping(4, time.Second) {
+			wrong = append(wrong, errors.New("no later ping, or one of a stream that has ended"))
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if got := other.frames() - before[0] - 1; got != n+1 {
+			wrong = append(wrong, fmt.Errorf("%d frames with later pings, want %d", got, n+1))
+		}
 	}
+	ping(0, time.Second)
 	theirs[0].Close()
 	time.Sleep(time.Minute)
 	synctest.Wait()
-	if answers[0] != "true " || ping(0, time.Second) {
+	if answers[0] != "true true true " || ping(0, time.Second) {
 		wrong = append(wrong, fmt.Errorf("a stream that the other side has ended: answers %q, or it pings", answers[0]))
 	}
 	return wrong
@@ -89,6 +97,7 @@ func TestSilenceAfterAPing(t *testing.T) {
 		synctest.Wait()
 		s.Ping(time.Second, func(bool) {})
 		time.Sleep(time.Second + answerAfter)
+		s.Write([]byte("a")) // since when it has no answer is told by what it has asked first
 		s.Close()
 		if _, err := c.Open(""); !errors.Is(err, errQuits) {
 			t.Errorf("another stream: %v", err)
