@@ -86,7 +86,7 @@ func (c *campaign) drawCurve(w io.Writer) error {
 		if err := l.start(c.ctx, c.dir); err != nil {
 			return err
 		}
-		if l.program != apache {
+		if apacheArgv(l.program) == nil {
 			continue // has no just-in-time compiler
 		}
 		if err := c.warm(l.ensemble.target()); err != nil {

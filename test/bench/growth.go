@@ -103,7 +103,7 @@ func (c *campaign) growAll(costs *[]cost) error {
 
 // growOne measures a fresh server at all points of a picture once.
 func (c *campaign) growOne(e *ensemble, g growth, costs *[]cost) error {
-	if e.program == apache {
+	if apacheArgv(e.program) != nil {
 		if err := c.warm(e.target()); err != nil { // its just-in-time compiler
 			return err
 		}

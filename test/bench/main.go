@@ -16,8 +16,8 @@
 //
 // It starts both servers itself, in directories and on ports of their own, with
 // the same settings. A server is "apache", which means Debian's package
-// "zookeeper", or the path of a program that takes the name of a zoo.cfg as its
-// argument. Nothing else should run on the machine meanwhile.
+// "zookeeper", a directory with the jar files of another release of it, or the
+// path of a program that takes the name of a zoo.cfg as its argument. Nothing else should run on the machine meanwhile.
 package main
 
 import (
@@ -86,8 +86,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	var s settings
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(stderr)
-	f.StringVar(&s.a, "a", apache, "first server: apache, or a program")
-	f.StringVar(&s.b, "b", "bin/zkd", "second server: apache, or a program")
+	f.StringVar(&s.a, "a", apache, "first server: apache, a directory with its jar files, or a program")
+	f.StringVar(&s.b, "b", "bin/zkd", "second server: as -a")
 	f.IntVar(&s.servers, "servers", 1, "servers of each ensemble: 1, or 3 and more")
 	f.StringVar(&s.dir, "dir", "", "where the servers' files go, on a real disk (default: the directory for temporary files); a list, as in PATH, is taken in turn")
 	f.IntVar(&s.pairs, "pairs", 5, "pairs of runs for each row about speed")
@@ -222,7 +222,7 @@ func (s *settings) prepare() error {
 
 // name is what the table calls a server.
 func name(program string) string {
-	if program == apache {
+	if apacheArgv(program) != nil {
 		return "Apache"
 	}
 	return filepath.Base(program)

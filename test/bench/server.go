@@ -18,11 +18,17 @@ import (
 // Debian's package "zookeeper" installs.
 const apache = "apache"
 
-// apacheCommand starts Apache ZooKeeper as its own scripts do by default: a
-// heap of at most 1000 MB.
-var apacheCommand = []string{
-	"java", "-Xmx1000m", "-cp", "/etc/zookeeper/conf:/usr/share/java/zookeeper.jar",
-	"org.apache.zookeeper.server.quorum.QuorumPeerMain",
+// apacheArgv returns the command that starts Apache ZooKeeper as its own
+// scripts do by default, with a heap of at most 1000 MB, or nil if program is
+// neither "apache" nor a directory with the jar files of a release.
+func apacheArgv(program string) []string {
+	classes := filepath.Join(program, "*")
+	if program == apache {
+		classes = "/etc/zookeeper/conf:/usr/share/java/zookeeper.jar"
+	} else if i, err := os.Stat(program); err != nil || !i.IsDir() {
+		return nil
+	}
+	return []string{"java", "-Xmx1000m", "-cp", classes, "org.apache.zookeeper.server.quorum.QuorumPeerMain"}
 }
 
 // config is the zoo.cfg of all servers. forceSync and snapCount have their
@@ -95,8 +101,8 @@ func newServer(program, dir string, at site, id, clientPort int, members string,
 		return nil, err
 	}
 	s := &server{argv: []string{program, file}, dir: dir, addr: fmt.Sprintf("%s:%d", at.clients, clientPort)}
-	if program == apache {
-		s.argv = append(append([]string{}, apacheCommand...), file)
+	if argv := apacheArgv(program); argv != nil {
+		s.argv = append(argv, file)
 	}
 	if at.namespace != "" {
 		s.argv = append([]string{"ip", "netns", "exec", at.namespace}, s.argv...)
