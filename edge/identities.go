@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/user"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/zkd-project/zkd/internal/mutant"
 	"github.com/zkd-project/zkd/internal/pause"
+	"github.com/zkd-project/zkd/internal/smallfile"
 )
 
 // Faults of identities.
@@ -21,6 +23,7 @@ var (
 	identityLast   = mutant.New("identity-last")   // the last line that fits counts
 	identityStolen = mutant.New("identity-stolen") // a client may use the scheme by which the edge speaks
 	memoryLent     = mutant.New("identity-memory") // clients of all identities have one memory
+	identityNearby = mutant.New("identity-nearby") // a control group fits whose name begins with that of the line
 	identityHanded = mutant.New("identity-handed") // a client that is taken over keeps the identity that the other edge gave it
 )
 
@@ -28,9 +31,11 @@ var (
 //
 //	user ann sasl:ann
 //	group web x509:CN=the web servers,O=Acme
+//	cgroup /system.slice/billing.service x509:CN=billing,O=Acme
 //	others nobody
 //
-// A user or a group of the system has a name or a number. The first line that fits a client counts, and others is for the rest, to whom clients belong
+// A user or a group of the system has a name or a number. A control group, which is that of a service or a container, has its path, and those below fit, too;
+// a * in it stands for a part of a name. The first line that fits a client counts, and others is for the rest, to whom clients belong
 // that do not come by a UNIX socket. Without that line they are nobody. What follows a # at the beginning of a line does not count.
 type Identities struct {
 	path string
@@ -48,6 +53,9 @@ func OpenIdentities(path string) (*Identities, error) {
 	return i, err
 }
 
+// maxIdentities is how long the file may be, in bytes.
+const maxIdentities = 4 << 20
+
 // read reads the file if it has changed, and reports whether it says something else. If it can't be used, what it said before counts.
 func (i *Identities) read() (changed bool, err error) {
 	info, err := os.Stat(i.path)
@@ -57,7 +65,7 @@ func (i *Identities) read() (changed bool, err error) {
 	if i.seen != nil && os.SameFile(info, i.seen) && info.ModTime().Equal(i.seen.ModTime()) && info.Size() == i.seen.Size() {
 		return false, nil
 	}
-	text, err := os.ReadFile(i.path)
+	text, err := smallfile.Read(i.path, maxIdentities, "a file of identities")
 	if err != nil {
 		return false, err
 	}
@@ -74,6 +82,43 @@ type caller struct {
 	known  bool
 	user   uint32
 	groups []uint32
+	cgroup string // of version 2; "" if the system does not tell
+}
+
+// in reports whether the control group of the process is one that fits, or below it.
+func (p *caller) in(pattern string) bool {
+	if !strings.HasPrefix(p.cgroup, "/") || strings.HasPrefix(p.cgroup, "/..") { // the latter is above those that the edge sees
+		return false
+	}
+	if identityNearby.Planted() && strings.HasPrefix(p.cgroup, pattern) {
+		return true
+	}
+	names, group := strings.Split(pattern, "/")[1:], strings.Split(p.cgroup, "/")[1:]
+	if len(group) < len(names) {
+		return false
+	}
+	for i, name := range names {
+		if !fits(name, group[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// fits reports whether a name fits a pattern, in which each * stands for any text.
+func fits(pattern, name string) bool {
+	parts := strings.Split(pattern, "*")
+	last := len(parts) - 1
+	if last == 0 {
+		return name == pattern
+	}
+	name, ok := strings.CutPrefix(name, parts[0])
+	for _, part := range parts[1:last] {
+		if ok {
+			_, name, ok = strings.Cut(name, part)
+		}
+	}
+	return ok && strings.HasSuffix(name, parts[last])
 }
 
 // table is what a file of identities says.
@@ -83,9 +128,21 @@ type table struct {
 }
 
 type identityLine struct {
-	group    bool // of the system, and not a user
-	id       uint32
+	kind     string // user, group or cgroup
+	id       uint32 // of a user or a group
+	cgroup   string // pattern
 	identity string
+}
+
+func (l *identityLine) fits(p *caller) bool {
+	switch l.kind {
+	case "user":
+		return l.id == p.user
+	case "group":
+		return slices.Contains(p.groups, l.id)
+	default:
+		return p.in(l.cgroup)
+	}
 }
 
 // of returns the identity of a client.
@@ -93,7 +150,7 @@ func (t *table) of(p caller) string {
 	found, more := -1, false
 	more = more || identityLast.Planted()
 	for i, l := range t.lines {
-		fits := p.known && (!l.group && l.id == p.user || l.group && slices.Contains(p.groups, l.id))
+		fits := p.known && l.fits(&p)
 		fits = fits && (found < 0 || more)
 		if fits {
 			found = i
@@ -107,7 +164,8 @@ func (t *table) of(p caller) string {
 
 const nobody = "nobody"
 
-// parseIdentities reads the text of a file. number returns that of a user or a group by its name.
+// parseIdentities reads the text of a file. number returns that of a user or a group by its name, and for a cgroup an error if the system does not tell those of
+// clients.
 func parseIdentities(text string, number func(kind, name string) (uint32, error)) (*table, error) {
 	t := new(table)
 	others := false
@@ -130,8 +188,10 @@ func parseIdentities(text string, number func(kind, name string) (uint32, error)
 			return nil, fmt.Errorf("line %d: "+format, append([]any{n + 1}, args...)...)
 		}
 		switch {
-		case kind != "user" && kind != "group" && kind != "others":
-			return fail("%q: want user NAME IDENTITY, group NAME IDENTITY or others IDENTITY", kind)
+		case kind != "user" && kind != "group" && kind != "cgroup" && kind != "others":
+			return fail("%q: want user NAME IDENTITY, group NAME IDENTITY, cgroup PATH IDENTITY or others IDENTITY", kind)
+		case kind == "cgroup" && (path.Clean(name) != name || name[0] != '/' || name == "/"):
+			return fail("%q is no control group: want its path, such as /system.slice/billing.service or /docker/*", name)
 		case rest == "" || identity != "" && (scheme == "" || id == ""):
 			return fail("%q is no identity: want scheme:name, such as sasl:ann or x509:CN=web,O=Acme, or %s", rest, nobody)
 		case kind == "others" && others:
@@ -144,7 +204,7 @@ func parseIdentities(text string, number func(kind, name string) (uint32, error)
 		if err != nil {
 			return fail("%w", err)
 		}
-		t.lines = append(t.lines, identityLine{kind == "group", i, identity})
+		t.lines = append(t.lines, identityLine{kind, i, name, identity})
 	}
 	return t, nil
 }
@@ -158,8 +218,11 @@ func cutField(text string) (word, rest string) {
 	return text[:end], strings.TrimSpace(text[end:])
 }
 
-// lookUp returns the number of a user or of a group.
+// lookUp returns the number of a user or of a group, or whether the system tells the control groups of clients.
 func lookUp(kind, name string) (uint32, error) {
+	if kind == "cgroup" {
+		return 0, tellsGroups()
+	}
 	number := name
 	if _, err := strconv.ParseUint(name, 10, 32); err != nil {
 		if kind == "group" {
@@ -182,7 +245,7 @@ func lookUp(kind, name string) (uint32, error) {
 
 // identify decides who a client is, and returns its identity: nil if it is for the servers to see the edge's own.
 func (e *Edge) identify(c *conn) *string {
-	p := callerOf(c.nc)
+	p := callerOf(c.nc, e.o.Identities != nil)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	c.caller, c.user = p, e.identityLocked(p)

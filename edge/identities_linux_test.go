@@ -253,6 +253,10 @@ func TestParseIdentities(t *testing.T) {
 		"\nuser ann":                   `line 2: "" is no identity`,
 		"user ann ann":                 `line 1: "ann" is no identity`,
 		"user ann sasl:":               `"sasl:" is no identity`,
+		"cgroup web sasl:web":          `line 1: "web" is no control group: want its path`,
+		"cgroup /a/../b sasl:web":      "is no control group",
+		"cgroup / sasl:web":            "is no control group",
+		"cgroup  sasl:web":             `"sasl:web" is no control group`,
 		"others":                       `"" is no identity`,
 		"others nobody\nothers nobody": "line 2: there is a line for others already",
 		"user zoe sasl:zoe":            "line 1: no zoe",
@@ -270,7 +274,7 @@ func TestParseIdentities(t *testing.T) {
 }
 
 func numbers(kind, name string) (uint32, error) {
-	n, ok := map[string]uint32{"user ann": 1, "user eve": 2, "group web": 1, "group dev": 7}[kind+" "+name]
+	n, ok := map[string]uint32{"user ann": 1, "user eve": 2, "group web": 1, "group dev": 7, "cgroup /a/*b-*c*": 0, "cgroup /web": 0}[kind+" "+name]
 	if !ok {
 		return 0, errors.New("no " + name)
 	}
@@ -278,7 +282,8 @@ func numbers(kind, name string) (uint32, error) {
 }
 
 func wrongTables() (wrong []string) {
-	const text = "# the web\nuser ann sasl:ann\n\tgroup  web\tx509:CN=the web servers,O=Acme \n#others sasl:x\ngroup dev nobody\nothers sasl:guest\nuser eve sasl:eve\n"
+	const text = "# the web\nuser ann sasl:ann\n\tgroup  web\tx509:CN=the web servers,O=Acme \n#others sasl:x\ngroup dev nobody\nothers sasl:guest\nuser eve sasl:eve\n" +
+		"cgroup /web sasl:web\ncgroup /a/*b-*c* sasl:abc\n"
 	t, err := parseIdentities(text, numbers)
 	if err != nil {
 		return []string{err.Error()}
@@ -292,6 +297,11 @@ func wrongTables() (wrong []string) {
 		{caller{known: true, user: 3, groups: []uint32{9, 1}}, "x509:CN=the web servers,O=Acme"},
 		{caller{known: true, user: 2, groups: []uint32{7, 1}}, "x509:CN=the web servers,O=Acme"},
 		{caller{known: true, user: 2, groups: []uint32{7}}, ""}, {caller{known: true, user: 2}, "sasl:eve"}, {caller{known: true, user: 7}, "sasl:guest"},
+		{caller{known: true, cgroup: "/web"}, "sasl:web"}, {caller{known: true, cgroup: "/web/1/2"}, "sasl:web"}, {caller{cgroup: "/web"}, "sasl:guest"},
+		{caller{known: true, cgroup: "/webs"}, "sasl:guest"}, {caller{known: true, cgroup: "/"}, "sasl:guest"}, {caller{known: true, cgroup: "/x/web"}, "sasl:guest"},
+		{caller{known: true, cgroup: "/../web"}, "sasl:guest"}, {caller{known: true, user: 1, cgroup: "/web"}, "sasl:ann"},
+		{caller{known: true, cgroup: "/a/b-c"}, "sasl:abc"}, {caller{known: true, cgroup: "/a/1b-2c3/d"}, "sasl:abc"}, {caller{known: true, cgroup: "/a/b-/c"}, "sasl:guest"},
+		{caller{known: true, cgroup: "/a/bc"}, "sasl:guest"}, {caller{known: true, cgroup: "/a"}, "sasl:guest"},
 	} {
 		if got := t.of(tc.who); got != tc.want {
 			wrong = append(wrong, fmt.Sprintf("%+v is %q, want %q", tc.who, got, tc.want))
@@ -405,5 +415,29 @@ func wrongAwayUsers(t *testing.T) (wrong []string) {
 func TestUsersOfAnEdgeAway(t *testing.T) {
 	for _, what := range wrongAwayUsers(t) {
 		t.Error(what)
+	}
+}
+
+// The system tells the control group of a process while it is there.
+func TestControlGroup(t *testing.T) {
+	own := ""
+	text, _ := os.ReadFile("/proc/self/cgroup")
+	for line := range strings.Lines(string(text)) {
+		if group, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
+			own = group
+		}
+	}
+	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	ok(t, err)
+	defer l.Close()
+	ours, err := net.Dial("unix", l.Addr().String())
+	ok(t, err)
+	defer ours.Close()
+	nc, err := l.Accept()
+	ok(t, err)
+	defer nc.Close()
+	p, without := callerOf(nc, true), callerOf(nc, false)
+	if tells := tellsGroups(); !p.known || without.cgroup != "" || tells == nil && p.cgroup != own || tells != nil && p.cgroup != "" {
+		t.Errorf("%+v, want the control group %q; %v", p, own, tells)
 	}
 }

@@ -24,7 +24,7 @@ func TestMutants(t *testing.T) {
 			}
 		})
 	}
-	if planted != 10 {
+	if planted != 11 {
 		t.Errorf("%d faults", planted)
 	}
 	t.Logf("counts: faults=%d", planted)

@@ -220,7 +220,7 @@ const ours = `
 	client/cache:      jute client client/tree client/typed internal/pause internal/subtrees
 	# A proxy on the host of clients.
 	edge/memory:       jute client client/cache internal/mutant internal/pause internal/subtrees internal/treediff server/base
-	edge:              jute fourletter client client/cache client/secure edge/memory internal/accept internal/console internal/expiry internal/frames internal/mutant internal/mux internal/pause internal/sockets server/away server/base
+	edge:              jute fourletter client client/cache client/secure edge/memory internal/accept internal/console internal/expiry internal/frames internal/mutant internal/mux internal/pause internal/smallfile internal/sockets server/away server/base
 	client/oteltrace:  client internal/spans internal/traceid
 	client/zktest:     jute internal/frames internal/pause client internal/testing/crashfs server server/config
 	cmd/internal/login: client/sasl client/sasl/kerberos client/sasl/scram
@@ -272,7 +272,7 @@ const ours = `
 	                  server/history server/identities server/monitor server/replica server/secure server/session server/settings server/show
 	                  server/snapshot server/state server/wal server/watch server/words server/zab
 	migrate/standby:  jute internal/pause migrate/mirror server/api server/archive server/archive/source internal/secret server/config server/copies server/data server/datadirs server/datatree server/history server/show server/zab
-	migrate/takeover: jute migrate/mirror client/sasl/kerberos migrate/apachefiles migrate/apachelink internal/digestmd5 internal/jaas internal/pause migrate/moving internal/vfs server/config server/copies server/data server/datadirs server/datatree server/secure server/zab
+	migrate/takeover: jute migrate/mirror client/sasl/kerberos migrate/apachefiles migrate/apachelink internal/digestmd5 internal/jaas internal/pause internal/smallfile migrate/moving internal/vfs server/config server/copies server/data server/datadirs server/datatree server/secure server/zab
 
 	# The comparison of two ensembles, pure, and the connections that it is about.
 	migrate/shadow:   jute internal/fifo internal/frames

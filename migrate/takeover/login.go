@@ -4,12 +4,12 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/zkd-project/zkd/client/sasl/kerberos"
 	"github.com/zkd-project/zkd/internal/digestmd5"
 	"github.com/zkd-project/zkd/internal/jaas"
+	"github.com/zkd-project/zkd/internal/smallfile"
 	"github.com/zkd-project/zkd/migrate/apachelink"
 )
 
@@ -26,7 +26,7 @@ const digestURI = "zookeeper-quorum/zk-quorum-sasl-md5"
 // The user is in the given section. service is the principal of Apache's servers, in case that they use
 // Kerberos: NAME/HOST, or NAME/_HOST with the host of each server.
 func ReadLogin(file, section, service string) (*Login, error) {
-	text, err := os.ReadFile(file)
+	text, err := smallfile.Read(file, 1<<20, "a login configuration")
 	if err != nil {
 		return nil, err
 	}
