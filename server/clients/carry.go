@@ -60,9 +60,8 @@ func (c *conn) pinged() bool {
 	now, creds := c.shared.now(), c.identity.credentials.Load()
 	switch { // while it is parked, what the reader owns is the lock's
 	case !c.parked, c.line.endsLocked(), c.identity.dropEnded(now), c.shared.proofs.Admits(creds.IDs()) != nil,
-		c.weighed != weighed{creds, c.shared.rules.weights.Load()}, !c.limits.pingsFree(creds):
-		return false
-	case !c.line.Pinged(now, c.shared.backend.AnswersUntil()):
+		c.weighed != weighed{creds, c.shared.rules.weights.Load()}, !c.limits.pingsFree(creds),
+		!c.line.Pinged(now, c.shared.backend.AnswersUntil()):
 		return false
 	}
 	c.stats.received++

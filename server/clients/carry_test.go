@@ -13,6 +13,23 @@ import (
 	"github.com/zkd-project/zkd/server/limits"
 )
 
+// carrying returns the connection of an edge, with these credentials if there are any, and its other side.
+func carrying(t *testing.T, s *Clients, creds *auth.Credentials) (c *conn, near net.Conn, edge *mux.Carrier) {
+	t.Helper()
+	near, far := net.Pipe()
+	c = newConn(&s.shared, far, plainPort)
+	if creds != nil {
+		c.identity.set(creds, s.now())
+	}
+	s.enter(c)
+	if err := mux.Greet(near); err != nil {
+		t.Fatal(err)
+	}
+	edge = mux.Connect(near, time.Hour)
+	go edge.Serve()
+	return c, near, edge
+}
+
 // What a connection carries has its identities while they last. When one has ended, it carries no others.
 func TestCarriedIdentitiesEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -22,15 +39,7 @@ func TestCarriedIdentitiesEnd(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		near, far := net.Pipe()
-		c := newConn(&s.shared, far, plainPort)
-		c.identity.set(creds, s.now())
-		s.enter(c)
-		if err := mux.Greet(near); err != nil {
-			t.Fatal(err)
-		}
-		edge := mux.Connect(near, time.Hour)
-		go edge.Serve()
+		c, _, edge := carrying(t, s, creds)
 		first, err := edge.Open("a")
 		if err != nil {
 			t.Fatal(err)
@@ -85,13 +94,7 @@ func TestGatheredPingWithConsequences(t *testing.T) {
 			},
 		} {
 			s := newLimitedClients(t)
-			near, far := net.Pipe()
-			s.enter(newConn(&s.shared, far, plainPort))
-			if err := mux.Greet(near); err != nil {
-				t.Fatal(err)
-			}
-			edge := mux.Connect(near, time.Hour)
-			go edge.Serve()
+			_, near, edge := carrying(t, s, nil)
 			stream, err := edge.Open("a")
 			if err != nil {
 				t.Fatal(err)
