@@ -74,6 +74,7 @@ type Engine struct {
 	// open are the znodes whose state the shadow can't know, until a time; openLists
 	// those of which it can't know the children.
 	open, openLists map[string]time.Duration
+	late            int             // watches of all connections that late requests may have set
 	seen            map[string]bool // differences that were reported
 
 	held    int
@@ -86,6 +87,7 @@ type Engine struct {
 // bounds of what an Engine remembers.
 const (
 	keptOpen = 100_000
+	keptLate = 100_000
 	keptSeen = 10_000
 	forever  = time.Duration(math.MaxInt64)
 )
@@ -123,8 +125,8 @@ type conn struct {
 	next     *conn     // the one that waits for this one
 
 	events     map[string]*pathEvents
-	late       map[string]bool // paths whose watches a late request may have set: after a change of which Apache's side tells
-	persistent map[string]bool // paths with watches set by addWatch
+	late       map[watch]jute.Zxid // what late requests may have set after a change of which Apache's side tells, and up to which of zkd's. Counted in Engine.late
+	persistent map[string]bool     // paths with watches set by addWatch
 
 	held    int
 	ended   bool // the client's connection is closed
@@ -197,7 +199,7 @@ func (e *Engine) Reports() []Report {
 func (e *Engine) Summary() Summary {
 	s := e.sum
 	s.Known, s.NotSent, s.Stopped = maps.Clone(s.Known), maps.Clone(s.NotSent), maps.Clone(s.Stopped)
-	s.Held = e.held
+	s.Held, s.Late = e.held, e.late
 	for _, c := range e.conns {
 		if !c.stopped && !c.passed && !c.ended {
 			s.Watching++

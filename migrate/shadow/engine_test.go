@@ -320,6 +320,83 @@ func TestWatchOfALateRead(t *testing.T) {
 	d.expectReports("order event /a event: sent, zkd none")
 }
 
+// What is late hides no later difference: when both sides have told of one change, what one of them tells alone after that is a
+// difference.
+func TestDifferenceAfterALateRead(t *testing.T) {
+	set2 := func(d *duo, xid int32, a jute.Zxid) {
+		d.client(1, set(xid, "/a"))
+		d.apache(1, reply(xid, a, 0, statBody(nil)))
+		d.zkd(1, reply(xid, 100+a, 0, statBody(nil)))
+	}
+	begin := func(t *testing.T) *duo {
+		d := newDuo(t, nil)
+		d.open(1, 2)
+		set2(d, 11, 9)
+		d.client(2, get(21, "/a"))
+		data := append(jute.AppendBuffer(nil, nil), statBody(nil)...)
+		d.apache(2, reply(21, 8, 0, data)) // of a server that is behind
+		d.zkd(2, reply(21, 109, 0, data))
+		if s := d.e.Summary(); s.Late != 1 || !strings.Contains(s.Text(), "1 watches that requests may have set late") {
+			t.Fatalf("late: %+v", s)
+		}
+		return d
+	}
+	t.Run("seen", func(t *testing.T) {
+		d := begin(t)
+		d.apache(2, notification(9, jute.EventDataChanged, "/a")) // zkd's watch came after that
+		set2(d, 12, 10)
+		set2(d, 13, 11)
+		d.apache(2, notification(10, jute.EventDataChanged, "/a")) // of watches set again
+		d.zkd(2, notification(110, jute.EventDataChanged, "/a"))
+		d.expectReports("order event /a event: sent, zkd none") // that of 9, at once
+		if d.e.Summary().Late != 0 {
+			t.Error("still late after an event of both sides")
+		}
+		d.zkd(2, notification(111, jute.EventDataChanged, "/a"))
+		d.tick(d.e.cfg.Grace)
+		d.tick(time.Second)
+		d.expectReports("difference event /a event: none, zkd sent")
+	})
+	t.Run("not yet", func(t *testing.T) { // an event of before the late read says nothing of its watch
+		d := begin(t)
+		d.zkd(2, notification(109, jute.EventDataChanged, "/a"))
+		d.apache(2, notification(9, jute.EventDataChanged, "/a"))
+		set2(d, 12, 10)
+		d.zkd(2, notification(110, jute.EventDataChanged, "/a"))
+		d.tick(d.e.cfg.Grace)
+		d.tick(time.Second)
+		d.expectReports("order event /a event: none, zkd sent")
+	})
+	t.Run("other watches", func(t *testing.T) {
+		d := begin(t)
+		d.apache(2, notification(9, jute.EventChildrenChanged, "/a"))
+		d.tick(d.e.cfg.Grace)
+		d.tick(time.Second)
+		d.expectReports("difference event /a event: sent, zkd none")
+	})
+	t.Run("the end", func(t *testing.T) {
+		d := begin(t)
+		d.closed(2)
+		if d.e.Summary().Late != 0 {
+			t.Error("watches of a closed connection are kept")
+		}
+	})
+	t.Run("too many", func(t *testing.T) {
+		d := begin(t)
+		d.e.late = keptLate
+		set2(d, 12, 10)
+		d.client(2, get(22, "/a"))
+		d.apache(2, reply(22, 8, 0, append(jute.AppendBuffer(nil, nil), statBody(nil)...)))
+		d.client(2, request1(23, jute.OpGetChildren, jute.AppendBool(pathBody("/a"), true)))
+		d.apache(2, reply(23, 8, 0, jute.AppendInt32(nil, int32(0))))
+		d.zkd(2, reply(22, 110, 0, append(jute.AppendBuffer(nil, nil), statBody(nil)...)))
+		d.zkd(2, reply(23, 110, 0, jute.AppendInt32(nil, int32(0))))
+		if s := d.e.Summary(); s.Stopped["too many of its reads came late in the order"] != 1 || s.Clean() || s.Late != keptLate-1 {
+			t.Errorf("after too many: %+v", s)
+		}
+	})
+}
+
 func TestEvents(t *testing.T) {
 	const a, b = "/a", "/b"
 	created, deleted := jute.EventCreated, jute.EventDeleted

@@ -50,6 +50,7 @@ type Summary struct {
 	NotSent     map[string]int `json:"notSent"`                 // requests that the shadow must not get, by reason
 	Stopped     map[string]int `json:"stopped"`                 // connections that are compared no longer, by reason
 	Passed      int            `json:"passed"`                  // connections that do not speak the client protocol
+	Late        int            `json:"lateWatches"`             // those that late requests may have set: their events are of class Order, until both sides send the same
 	Unknown     int            `json:"unknown"`                 // writes whose outcome was lost with a connection
 	Blind       bool           `json:"blind"`                   // too much was lost: znodes can't be told apart from those that differ for it
 	Missing     int            `json:"missing"`                 // writes that zkd did not get, as their connection is compared no longer
@@ -99,6 +100,7 @@ func (s *Summary) Text() string {
 	counts("not sent", s.NotSent)
 	counts("stopped", s.Stopped)
 	some(s.Passed > 0, "passed on", "%d connections that are not of the client protocol, such as four-letter words", s.Passed)
+	some(s.Late > 0, "late", "%d watches that requests may have set late: what differs in their events counts as order, until both sides send the same event", s.Late)
 	some(s.Unknown > 0, "unknown", "%d writes whose answers were lost with a connection", s.Unknown)
 	some(s.Missing > 0, "missing", "%d writes that zkd did not get, since their connections are compared no longer", s.Missing)
 	some(s.Blind, "blind", "too much was lost: later differences can't be told from its consequences")

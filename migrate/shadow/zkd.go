@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/zkd-project/zkd/jute"
@@ -56,6 +55,7 @@ func (e *Engine) finish(c *conn) {
 	}
 	c.done = true
 	delete(e.conns, c.id)
+	e.forgetLate(c)
 	if c.zkdState == zkdUp || c.zkdState == zkdDialing {
 		e.do(Close, c, nil)
 		c.zkdState = zkdClosed
@@ -111,6 +111,7 @@ func (e *Engine) stop(c *conn, reason string) {
 	c.held = 0
 	c.fromApache, c.fromZkd = Splitter{}, Splitter{}
 	clear(c.events)
+	e.forgetLate(c)
 	e.succeed(c)
 	e.finish(c)
 }
@@ -252,7 +253,7 @@ func (e *Engine) compared(o *op, frame []byte) {
 	open := o.late || e.isOpen(o.reads, o.writes) || e.anyIn(e.openLists, o.reads, o.writes)
 	d := e.compare.answers(o.request, a, z, !open)
 	if o.late {
-		c.leaveWatches(o.reads)
+		e.leaveWatches(o, z.Zxid)
 	}
 	if a.Err == 0 && z.Err == 0 {
 		e.closedSession(o)
@@ -274,17 +275,6 @@ func (e *Engine) compared(o *op, frame []byte) {
 	e.report(c, r)
 	if o.op.Write() && a.failed() != z.failed() {
 		e.leaveOpen(o.writes, forever) // what follows from it says nothing new
-	}
-}
-
-// leaveWatches leaves open what a connection hears of znodes: the answer to a late request may be the same although the watch
-// of one side has come after changes that the other one's tells.
-func (c *conn) leaveWatches(paths []string) {
-	if c.late == nil {
-		c.late = map[string]bool{}
-	}
-	for _, path := range paths {
-		c.late[strings.Clone(path)] = true
 	}
 }
 
