@@ -290,18 +290,24 @@ func (m *Mirror) InstallState(ctx context.Context, tree *datatree.Tree, ensemble
 	return nil
 }
 
-// takeSnapshot begins a snapshot if enough of the log follows the last one, or if it makes room on a disk that is getting full.
+// takeSnapshot begins a snapshot if enough of the log follows the last one, or if it makes room on a disk that is getting full. There
+// it waits for the one that is being written: what is appended before that has made room would take the last, and a log without room
+// is behind the state, of which no snapshot can be taken then.
 func (m *Mirror) takeSnapshot() {
-	select {
-	case <-m.taken:
-		m.taken = nil
-	default:
-	}
+	tight, wants := m.room()
 	if m.taken != nil {
-		return
+		select {
+		case <-m.taken:
+			m.taken = nil
+		default:
+			if tight {
+				m.awaitSnapshot()
+			}
+			return
+		}
 	}
 	write, due := m.store.Write, m.writer.Stats().SinceSnapRef >= m.enough
-	if !due && m.wantsRoom() {
+	if wants {
 		write, due = m.store.WriteForRoom, true
 	}
 	// The log may wait for room before the snapshot is there. Its reference goes ahead then, and must not be ahead of the history.
@@ -336,26 +342,29 @@ func (m *Mirror) awaitSnapshot() {
 	}
 }
 
-// wantsRoom reports whether a snapshot is to make room on the disk. It looks now and then. The log leaves no room for the snapshot: that would
-// have to grow while one is written, and nobody looks while Append waits for room.
-func (m *Mirror) wantsRoom() bool {
+// room reports whether the disk of the log is getting full, and whether a snapshot is to make room there. It looks now and then. The log
+// leaves no room for the snapshot: that would have to grow while one is written, and nobody looks while Append waits for room.
+func (m *Mirror) room() (tight, wants bool) {
 	stats := m.writer.Stats()
 	if stats.Bytes-m.looked < m.lookEach {
-		return false
+		return false, false
 	}
 	m.looked = stats.Bytes
 	tree := m.Tree().Stats()
 	r := datadirs.Room{Next: datadirs.Estimate(tree.DataSize, tree.Nodes+tree.Sessions), Applied: m.Last(), Old: stats.OldBytes}
 	_, level, err := m.writer.Space(r.Next)
-	store, serr := m.store.Space()
-	if err != nil || serr != nil {
-		return false
+	if err != nil || level < wal.SpaceStop {
+		return false, false
 	}
-	r.Free = store.Free
+	store, err := m.store.Space()
+	if err != nil {
+		return true, false
+	}
+	r.Free, r.Waits = store.Free, level == wal.SpaceOut // its next segment finds no room
 	if last := m.newest.Load(); last != nil {
 		r.Last, r.Taken = last.Size, last.Zxid
 	}
-	return level >= wal.SpaceStop && r.WantsSnapshot()
+	return true, r.WantsSnapshot()
 }
 
 // supersede refers to a snapshot that was written, and purges what came before it. A failure is harmless: the log has all of it.

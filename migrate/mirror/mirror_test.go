@@ -7,7 +7,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -302,66 +305,133 @@ func TestMirrorSnapshots(t *testing.T) {
 	}
 }
 
+// smallDisk is a mirror whose log is on a small disk, in a bubble of package synctest.
+type smallDisk struct {
+	*Mirror
+	t     *testing.T
+	disk  *crashfs.FS
+	next  jute.Zxid
+	waits atomic.Int64 // how often the log began to wait for room
+}
+
+func onSmallDisk(t *testing.T, f func(t *testing.T, m *smallDisk)) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &smallDisk{Mirror: openMirrors(t, newMirrors(t)[:1])[0], t: t, disk: crashfs.New(1), next: 0x500000001}
+		check(t, m.writer.Close())
+		m.disk.SetCapacity(2 << 20)
+		l, _, err := wal.Open(wal.Options{FS: m.disk, Dir: "log", SegmentSize: 64 << 10, Logger: zaptest.NewLogger(t, zaptest.WrapOptions(zap.Hooks(func(e zapcore.Entry) error {
+			if strings.HasPrefix(e.Message, "the log waits") {
+				m.waits.Add(1)
+			}
+			return nil
+		})))})
+		check(t, err)
+		m.write(l)
+		m.lookEach = 4 << 10
+		check(t, m.Install(t.Context(), treetest.Imported(t)))
+		f(t, m)
+	})
+}
+
+// set appends the next transaction, of 4 KiB.
+func (m *smallDisk) set() error {
+	x := datatree.Txn{Zxid: m.next, Time: 1000, Ops: []datatree.Op{{Kind: datatree.OpSetData, Path: "/a", Data: make([]byte, 4<<10), Version: int32(m.next)}}}
+	m.next++
+	var out datatree.Applied
+	return m.Append(&x, func() ([]datatree.Event, error) {
+		m.Tree().Apply(&x, &out)
+		return out.Events, nil
+	})
+}
+
+// begin runs f, and returns its error when end is called.
+func (m *smallDisk) begin(f func() error) (end func() error) {
+	m.t.Helper()
+	ended := make(chan error, 1)
+	go func() { ended <- f() }()
+	return func() error {
+		m.t.Helper()
+		select {
+		case err := <-ended:
+			return err
+		case <-time.After(time.Minute):
+			m.Stop()
+			m.t.Fatal("it still waits for room")
+			return nil
+		}
+	}
+}
+
+func (m *smallDisk) sets(n int) func() error {
+	return func() error {
+		for range n {
+			if err := errors.Join(m.set(), m.Sync()); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
 // TestMirrorMakesRoom fills the disk of the log: a snapshot takes the place of the log before the disk is full. When it is full
 // nevertheless, Stop ends what waits.
 func TestMirrorMakesRoom(t *testing.T) {
-	m := openMirrors(t, newMirrors(t))[0]
-	check(t, m.writer.Close())
-	disk, waits := crashfs.New(1), make(chan struct{}, 1000)
-	disk.SetCapacity(2 << 20)
-	l, _, err := wal.Open(wal.Options{FS: disk, Dir: "log", SegmentSize: 64 << 10, Logger: zaptest.NewLogger(t, zaptest.WrapOptions(zap.Hooks(func(e zapcore.Entry) error {
-		if strings.HasPrefix(e.Message, "the log waits") {
-			waits <- struct{}{}
+	onSmallDisk(t, func(t *testing.T, m *smallDisk) {
+		check(t, m.begin(m.sets(420))()) // 1.7 MB
+		m.awaitSnapshot()
+		if stats := m.writer.Stats(); stats.FileBytes > 1<<20 || len(m.refs) != 1 || m.refs[0].Zxid < 0x500000001 {
+			t.Errorf("the log has %d bytes, with snapshots %v", stats.FileBytes, m.refs)
 		}
-		return nil
-	})))})
-	check(t, err)
-	m.write(l)
-	m.lookEach = 4 << 10
-	check(t, m.Install(t.Context(), treetest.Imported(t)))
-	var out datatree.Applied
-	z := jute.Zxid(0x500000001)
-	set := func() error {
-		x := datatree.Txn{Zxid: z, Time: 1000, Ops: []datatree.Op{{Kind: datatree.OpSetData, Path: "/a", Data: make([]byte, 4<<10), Version: int32(z)}}}
-		z++
-		return m.Append(&x, func() ([]datatree.Event, error) {
-			m.Tree().Apply(&x, &out)
-			return out.Events, nil
+		m.disk.SetCapacity(1)
+		end := m.begin(func() error {
+			for {
+				if err := m.set(); err != nil {
+					return err
+				}
+			}
 		})
-	}
-	for range 420 { // 1.7 MB
-		check(t, set())
-		check(t, m.Sync())
-	}
-	m.awaitSnapshot()
-	if stats := m.writer.Stats(); stats.FileBytes > 1<<20 || len(m.refs) != 1 || m.refs[0].Zxid < 0x500000001 {
-		t.Errorf("the log has %d bytes, with snapshots %v", stats.FileBytes, m.refs)
-	}
-	m.taken = make(chan struct{}) // a snapshot that takes long
-	for range 380 {
-		check(t, set())
-	}
-	disk.SetCapacity(4 << 20)
-	check(t, m.Sync()) // room from elsewhere is enough
-	m.taken = nil
-	for len(waits) > 0 { // for the snapshots
-		<-waits
-	}
-	disk.SetCapacity(1)
-	ended := make(chan error, 1)
-	go func() {
-		var err error
-		for err == nil {
-			err = set()
+		synctest.Wait()
+		if m.waits.Load() == 0 {
+			t.Error("the log does not wait")
 		}
-		ended <- err
-	}()
-	<-waits
-	m.Stop()
-	t.Logf("the appends end with: %v", <-ended)
-	if err := m.Close(); !errors.Is(err, wal.ErrWaits) {
-		t.Errorf("close: %v", err)
-	}
+		m.Stop()
+		t.Logf("the appends end with: %v", end())
+		if err := m.Close(); !errors.Is(err, wal.ErrWaits) {
+			t.Errorf("close: %v", err)
+		}
+	})
+}
+
+// TestBurstDuringASnapshot: on a disk that is getting full a burst waits for the snapshot that is being written, and continues in the
+// room that it makes.
+func TestBurstDuringASnapshot(t *testing.T) {
+	onSmallDisk(t, func(t *testing.T, m *smallDisk) {
+		slow := make(chan struct{})
+		m.taken = slow
+		end := m.begin(m.sets(2000)) // 8 MB
+		synctest.Wait()
+		if m.waits.Load() > 0 {
+			t.Error("the burst has filled the disk")
+		}
+		close(slow)
+		check(t, end())
+		check(t, m.Close())
+	})
+}
+
+// TestRoomFromElsewhere: a log that waits continues by itself once there is room.
+func TestRoomFromElsewhere(t *testing.T) {
+	onSmallDisk(t, func(t *testing.T, m *smallDisk) {
+		m.disk.SetCapacity(1)
+		end := m.begin(m.sets(100))
+		synctest.Wait()
+		if m.waits.Load() == 0 {
+			t.Error("the log does not wait")
+		}
+		m.disk.SetCapacity(2 << 20)
+		check(t, end())
+		check(t, m.Close())
+	})
 }
 
 // TestExpectedDigestDuringASnapshot computes the digest of a member while a snapshot may be being written: it has the state
