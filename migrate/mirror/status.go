@@ -13,7 +13,10 @@ import (
 	"github.com/zkd-project/zkd/server/datadirs"
 )
 
-const statusInterval = 500 * time.Millisecond
+const (
+	statusInterval = 500 * time.Millisecond
+	statusStale    = 10 * time.Second
+)
 
 // StatusWriter writes the status of a running mirror into its file, in a separate goroutine.
 type StatusWriter struct {
@@ -80,4 +83,14 @@ func ReadStatus(dir, name string, status any) (running bool, err error) {
 	}
 	lock.Close() // it was only tried
 	return false, nil
+}
+
+// Unwritten says that a running copy has not written its status for long, as on a disk without any room: what it says may not be so
+// any more. It returns "" otherwise.
+func Unwritten(written time.Time) string {
+	old := time.Since(written)
+	if old < statusStale {
+		return ""
+	}
+	return fmt.Sprintf("the status is of %s, %v ago: the copy can't write it, as on a full disk, or hangs", written.Format(time.RFC3339), old.Round(time.Second))
 }

@@ -29,12 +29,12 @@ type Status struct {
 	// Member names the member to be for zkd standby promote.
 	Member  string `json:"member"`
 	Running bool   `json:"running"`
-	// State is connecting, fetching, following, silent, waiting or stopped.
+	// State is connecting, fetching, following, silent, waiting, stopped or unknown.
 	State string `json:"state"`
 	From  string `json:"from,omitempty"` // the server that is followed
 	// Since is when it began to follow this server, or none.
 	Since time.Time `json:"since"`
-	// Problem is why no server is followed. Refused means that they refuse it, which an operator has to mend.
+	// Problem is why no server is followed, or why the rest may not be so any more. Refused means that they refuse it, which an operator has to mend.
 	Problem string `json:"problem,omitempty"`
 	Refused bool   `json:"refused,omitempty"`
 	// Fetched are the bytes that are here of a whole state, and FetchSize those that it has, 0 if that is not known.
@@ -273,6 +273,8 @@ func ReadStatus(dir string) (s *Status, err error) {
 	}
 	if !s.Running {
 		s.State, s.From = "stopped", ""
+	} else if why := mirror.Unwritten(s.Written); why != "" {
+		s.State, s.Problem = "unknown", why
 	}
 	return s, nil
 }

@@ -2,6 +2,7 @@ package standby
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"os"
@@ -13,9 +14,12 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/zkd-project/zkd/migrate/mirror"
 	"github.com/zkd-project/zkd/server/archive"
 	"github.com/zkd-project/zkd/server/archive/source"
 	"github.com/zkd-project/zkd/server/copies"
+	"github.com/zkd-project/zkd/server/data"
+	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/history"
 	"github.com/zkd-project/zkd/server/show"
 	"github.com/zkd-project/zkd/server/zab"
@@ -72,6 +76,29 @@ func TestStatusOfAnEarlierVersion(t *testing.T) {
 	check(t, err)
 	if s.LagMs != 7 || strings.Contains(s.Text(), "lacks") {
 		t.Errorf("it says\n%s", s.Text())
+	}
+}
+
+// TestStaleStatus reads the status of a standby that runs and does not get to write it any more: it says so, and not that it follows.
+func TestStaleStatus(t *testing.T) {
+	for _, tt := range []struct {
+		age   time.Duration
+		state string
+	}{{0, "following"}, {time.Hour, "unknown"}} {
+		dir := t.TempDir()
+		place := data.Place{DataDir: dir, LogDir: dir, Server: 7}
+		check(t, data.CreateMirror(place, datadirs.OfZkd))
+		m, err := mirror.Open(t.Context(), place, datadirs.OfZkd, nil) // it locks the directory
+		check(t, err)
+		text, err := json.Marshal(Status{State: "following", From: "http://zk1:8080", Written: time.Now().Add(-tt.age)})
+		check(t, err)
+		check(t, os.WriteFile(filepath.Join(dir, StatusFile), text, 0o600))
+		s, err := ReadStatus(dir)
+		check(t, err)
+		if s.State != tt.state || strings.Contains(s.Text(), "1h0m") != (tt.state == "unknown") {
+			t.Errorf("after %v it says\n%s", tt.age, s.Text())
+		}
+		check(t, m.Close())
 	}
 }
 

@@ -25,7 +25,7 @@ type Status struct {
 	// Member names the member to be for takeover decide.
 	Member  string `json:"member"`
 	Running bool   `json:"running"`
-	// State is connecting, synchronizing, synced, waiting, or stopped.
+	// State is connecting, synchronizing, synced, waiting, stopped, or unknown.
 	State   string    `json:"state"`
 	Leader  string    `json:"leader,omitempty"`
 	Epoch   uint32    `json:"epoch"`
@@ -35,6 +35,8 @@ type Status struct {
 	Heard   time.Time `json:"heard"`
 	// Waits is why nothing more gets onto the disk.
 	Waits string `json:"waits,omitempty"`
+	// Unknown is why the rest may not be so any more.
+	Unknown string `json:"unknown,omitempty"`
 	// Digest is Apache's digest of the copy at Zxid, in hex. Digests counts the transactions
 	// whose digest was right, and Unfit those that did not fit.
 	Digest  string `json:"apacheDigest"`
@@ -148,6 +150,8 @@ func ReadStatus(dir string) (s *Status, err error) {
 	}
 	if !s.Running {
 		s.State, s.Leader = "stopped", ""
+	} else if why := mirror.Unwritten(s.Written); why != "" {
+		s.State, s.Unknown = "unknown", why
 	}
 	return s, nil
 }
@@ -164,6 +168,9 @@ func (s *Status) Text() string {
 		state += fmt.Sprintf(" with %s, epoch %d", s.Leader, s.Epoch)
 	}
 	line("state", "%s", state)
+	if s.Unknown != "" {
+		line("unknown", "%s", s.Unknown)
+	}
 	line("member", "%s", s.Member)
 	line("zxid", "%s, on disk %s", s.Zxid, s.Durable)
 	if s.Waits != "" {
