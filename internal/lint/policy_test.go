@@ -42,7 +42,8 @@ const ours = `
 	internal/sockets:  none
 
 	# Many connections on one, between an edge and a server.
-	internal/mux:      internal/mutant
+	internal/mux/streams: internal/mutant
+	internal/mux:      internal/mutant internal/mux/streams
 
 	# What clients are told at a port that is for something else.
 	internal/misdial:  none
@@ -379,7 +380,7 @@ const theirs = `
 // randomness only as it is handed in. That is what lets a test replay them from
 // a seed, and what makes all servers of an ensemble compute the same.
 var pure = []string{
-	"jute", "cmd/zkcli/why", "internal/format", "internal/mutant", "server/auth", "server/auth/certid", "server/away", "server/clients/line", "server/clients/line/views", "server/coordination", "server/copies", "server/datadirs", "server/datatree", "server/evaluate", "server/fair", "server/limits", "server/limits/shares", "server/replica", "server/session", "server/watch", "server/zab", "internal/exact", "internal/expiry", "internal/fifo", "internal/resume", "internal/subtrees", "internal/wire", "migrate/shadow", "internal/traceid",
+	"jute", "cmd/zkcli/why", "internal/format", "internal/mutant", "server/auth", "server/auth/certid", "server/away", "server/clients/line", "server/clients/line/views", "server/coordination", "server/copies", "server/datadirs", "server/datatree", "server/evaluate", "server/fair", "server/limits", "server/limits/shares", "server/replica", "server/session", "server/watch", "server/zab", "internal/exact", "internal/expiry", "internal/fifo", "internal/mux/streams", "internal/resume", "internal/subtrees", "internal/wire", "migrate/shadow", "internal/traceid",
 }
 
 // pureStd is what pure packages use of the standard library; where names follow

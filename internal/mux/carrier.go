@@ -2,53 +2,36 @@ package mux
 
 import (
 	"bufio"
-	"encoding/binary"
-	"errors"
-	"fmt"
 	"io"
 	"net"
 	"sync"
 	"time"
+
+	"github.com/zkd-project/zkd/internal/mux/streams"
 )
 
 const (
-	maxOut      = 1 << 20 // bytes that wait to be written, before streams wait; twice as many end the connection
 	writePiece  = 64 << 10
 	writeWithin = 30 * time.Second // for a piece, before the connection counts as dead
-	answerAfter = time.Second / 2  // before a connection on which nothing comes counts as silent
 	readBuffer  = 64 << 10
 )
 
-var (
-	errFull  = errors.New("the connection has as many streams as it may have")
-	errQuits = errors.New("the connection takes no more streams")
-	errSlow  = errors.New("the other side asks for more than it reads")
-)
-
-// Carrier is a connection with its streams.
+// Carrier is a connection with its streams. What it does with them are the rules of package streams; here are its goroutines.
 type Carrier struct {
-	nc      net.Conn
-	began   time.Time
-	in      io.Reader                     // nc, after what was read from it before
-	accept  func(s *Stream, whose string) // nil at the side that connects
-	wake    chan struct{}                 // capacity 1: the writer has something to do
-	done    chan struct{}                 // closed when the connection has failed or ended
-	written chan struct{}                 // closed when the writer has ended
+	nc       net.Conn
+	began    time.Time
+	in       io.Reader                     // nc, after what was read from it before
+	greeting []byte                        // is written first
+	accept   func(s *Stream, whose string) // nil at the side that connects
+	wake     chan struct{}                 // capacity 1: the writer has something to do
+	done     chan struct{}                 // closed when the connection has failed or ended
+	written  chan struct{}                 // closed when the writer has ended
 
-	idle time.Duration
-
-	mu      sync.Mutex
-	streams map[uint32]*Stream  // that this side has not ended
-	ending  map[uint32]struct{} // this side has ended them, and the other one has not
-	last    uint32              // number of the last stream that was opened
-	came    uint64              // frames
-	out     []byte              // waits to be written
-	room    sync.Cond           // out was taken, or the connection has failed
-	quits   bool                // it takes no more streams, and ends when it has none
-	leaves  bool                // it ends also if the other side does not end those that this side has ended
-	unused  *time.Timer
-	pings   pings
-	err     error // why it has failed or ended
+	mu    sync.Mutex
+	side  *streams.Side // with all streams
+	room  sync.Cond     // what waited was taken to be written, or the connection has failed
+	timer *time.Timer   // calls tick
+	armed time.Duration // when it does, since the connection began; 0 if it does not
 }
 
 // Connect makes a Carrier of a connection whose greetings are exchanged. It ends when it has had no streams for idle. The caller then
@@ -62,16 +45,46 @@ func Accept(nc net.Conn, in io.Reader, idle time.Duration, accept func(s *Stream
 		return nil, err
 	}
 	c := newCarrier(nc, in, idle, accept)
-	c.out = append(c.out, greeting()...)
+	c.greeting = greeting()
 	return c, nil
 }
 
 func newCarrier(nc net.Conn, in io.Reader, idle time.Duration, accept func(*Stream, string)) *Carrier {
-	c := &Carrier{nc: nc, began: time.Now(), in: in, accept: accept, wake: make(chan struct{}, 1), done: make(chan struct{}), written: make(chan struct{}),
-		streams: map[uint32]*Stream{}, ending: map[uint32]struct{}{}}
+	c := &Carrier{nc: nc, began: time.Now(), in: in, accept: accept, wake: make(chan struct{}, 1), done: make(chan struct{}), written: make(chan struct{})}
 	c.room.L = &c.mu
-	c.idle, c.unused = idle, time.AfterFunc(idle, c.quitUnused)
+	cfg := streams.Config{Now: c.elapsed, Idle: idle, Window: streams.Window, MaxOut: streams.MaxOut}
+	if accept != nil {
+		cfg.Accept = func() *streams.Stream { return &c.newStream().rules }
+	}
+	c.side = streams.New(cfg)
+	c.armed = idle
+	c.timer = time.AfterFunc(idle, c.tick)
 	return c
+}
+
+func (c *Carrier) elapsed() time.Duration { return time.Since(c.began) }
+
+func (c *Carrier) unlock() {
+	c.workLocked()
+	c.mu.Unlock()
+}
+
+// workLocked has the writer and the timer do what there is to do now.
+func (c *Carrier) workLocked() {
+	if c.side.Waiting() > 0 || c.side.Over() {
+		c.wakeWriter()
+	}
+	if due := c.side.Due(); due != 0 && (c.armed == 0 || due < c.armed) {
+		c.armed = due
+		c.timer.Reset(due - c.elapsed())
+	}
+}
+
+func (c *Carrier) tick() {
+	c.mu.Lock()
+	defer c.unlock()
+	c.armed = 0
+	c.side.Tick()
 }
 
 // Serve reads until the connection ends, and returns why.
@@ -82,7 +95,7 @@ func (c *Carrier) Serve() error {
 	<-c.written
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.err
+	return c.side.Err()
 }
 
 // Done returns a channel that is closed when the connection has failed or ended.
@@ -92,80 +105,38 @@ func (c *Carrier) Done() <-chan struct{} { return c.done }
 func (c *Carrier) Streams() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.streamsLocked()
+	return c.side.Len()
 }
-
-func (c *Carrier) streamsLocked() int { return len(c.streams) + len(c.ending) }
 
 // Open opens a stream. whose is told to the other side, up to 256 bytes of it.
 func (c *Carrier) Open(whose string) (*Stream, error) {
-	whose = whose[:min(len(whose), maxWhose)]
+	s := c.newStream()
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case c.err != nil:
-		return nil, c.err
-	case c.quits || c.last == ^uint32(0):
-		return nil, errQuits
-	case c.streamsLocked() >= MaxStreams:
-		return nil, errFull
+	defer c.unlock()
+	if err := c.side.Open(&s.rules, whose); err != nil {
+		return nil, err
 	}
-	c.last++
-	c.frameLocked(kindOpen, c.last, whose)
-	return c.addLocked(c.last), nil
-}
-
-func (c *Carrier) addLocked(id uint32) *Stream {
-	s := &Stream{c: c, id: id, credit: Window}
-	s.changed.L = &c.mu
-	c.streams[id] = s
-	c.unused.Stop()
-	return s
+	return s, nil
 }
 
 // Quit lets the connection take no more streams, and end when it has none.
 func (c *Carrier) Quit() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.quitLocked()
-}
-
-func (c *Carrier) quitLocked() {
-	if c.quits || c.err != nil {
-		return
-	}
-	c.quits = true
-	if c.accept != nil {
-		c.frameLocked(kindQuit, 0, "")
-	}
-	c.wakeWriter()
-}
-
-// quitUnused ends a connection that has had no open streams for some time.
-func (c *Carrier) quitUnused() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.streams) == 0 {
-		c.leaves = true
-		c.quitLocked()
-		c.wakeWriter()
-	}
+	defer c.unlock()
+	c.side.Quit()
 }
 
 // fail ends the connection with all streams. The first error counts.
 func (c *Carrier) fail(err error) {
 	c.mu.Lock()
 	var wakes []func()
-	if c.err == nil {
-		c.err = err
+	if c.side.Err() == nil {
+		for _, s := range c.side.Fail(err) {
+			wakes = append(wakes, of(s).wokenLocked())
+		}
 		close(c.done)
 		c.room.Broadcast()
-		for _, s := range c.streams {
-			wakes = append(wakes, s.endLocked(fmt.Errorf("the connection of the stream: %w", err)))
-		}
-		clear(c.streams)
-		c.unused.Stop()
-		c.pings.stop()
+		c.timer.Stop()
 	}
 	c.mu.Unlock()
 	c.nc.Close()
@@ -175,13 +146,6 @@ func (c *Carrier) fail(err error) {
 }
 
 // --- Writing
-
-// frameLocked adds a frame to what is written.
-func (c *Carrier) frameLocked(kind byte, stream uint32, body string) {
-	h := header{kind: kind, stream: stream, length: len(body)}
-	c.out = append(h.append(c.out), body...)
-	c.wakeWriter()
-}
 
 func (c *Carrier) wakeWriter() {
 	select {
@@ -193,6 +157,10 @@ func (c *Carrier) wakeWriter() {
 // write writes what waits, until the connection ends. It ends the connection when that takes no more streams and has none.
 func (c *Carrier) write() {
 	defer close(c.written)
+	if err := c.send(c.greeting); err != nil {
+		c.fail(err)
+		return
+	}
 	var spare []byte
 	for {
 		select {
@@ -201,10 +169,8 @@ func (c *Carrier) write() {
 			return
 		}
 		c.mu.Lock()
-		b := c.out
-		c.out = spare[:0]
+		b, over := c.side.Take(spare), c.side.Over()
 		c.room.Broadcast()
-		over := c.quits && len(c.streams) == 0 && (c.leaves || len(c.ending) == 0)
 		c.mu.Unlock()
 		if len(b) > 0 {
 			if err := c.send(b); err != nil {
@@ -216,7 +182,7 @@ func (c *Carrier) write() {
 			c.fail(net.ErrClosed)
 			return
 		}
-		if spare = b; cap(spare) > maxOut/4 {
+		if spare = b; cap(spare) > streams.MaxOut/4 {
 			spare = nil
 		}
 	}
@@ -240,109 +206,51 @@ func (c *Carrier) send(b []byte) error {
 // read handles the frames of the other side.
 func (c *Carrier) read(r *bufio.Reader) error {
 	for {
-		var b [headerLen]byte
-		if _, err := io.ReadFull(r, b[:]); err != nil {
-			return err
-		}
-		h, err := decodeHeader(b)
+		b, err := r.Peek(streams.HeaderLen)
 		if err != nil {
 			return err
 		}
-		body, err := r.Peek(h.length)
+		h, err := streams.DecodeHeader(b)
+		if err != nil {
+			return err
+		}
+		r.Discard(streams.HeaderLen)
+		body, err := r.Peek(h.Length)
 		if err != nil {
 			return err
 		}
 		if err := c.handle(&h, body); err != nil {
 			return err
 		}
-		r.Discard(h.length)
+		r.Discard(h.Length)
 	}
 }
 
 // handle handles a frame.
-func (c *Carrier) handle(h *header, body []byte) error {
-	switch h.kind {
-	case kindOpen:
-		return c.opened(h.stream, string(body))
-	case kindQuit:
-		return c.quit(h.stream)
-	case kindPings:
-		return c.pinged(body)
-	case kindPongs, kindUnpinged:
-		return c.ponged(h.kind, body)
-	}
+func (c *Carrier) handle(h *streams.Header, body []byte) error {
 	c.mu.Lock()
-	c.came++
-	s, err := c.streamLocked(h.kind, h.stream)
+	news, err := c.side.Handle(h, body)
 	wake := func() {}
 	switch {
-	case err != nil:
-	case len(c.out) > 2*maxOut: // of frames that answer: data waits before
-		err = errSlow
-	case s == nil && h.kind == kindEnd:
-		delete(c.ending, h.stream)
-		c.wakeWriter()
-	case s == nil: // it was sent before the other side knew
-	case h.kind == kindData:
-		wake, err = s.takeLocked(body)
-	case h.kind == kindCredit:
-		err = s.creditLocked(int(int32(binary.BigEndian.Uint32(body))))
+	case err != nil || news.Stream == nil || news.Opened:
+	case h.Kind == streams.KindCredit:
+		of(news.Stream).changed.Broadcast()
 	default:
-		s.ended = true
-		wake = s.endLocked(io.EOF)
+		wake = of(news.Stream).wokenLocked()
 	}
-	c.mu.Unlock()
+	answered := answeredLocked(news.Pongs)
+	c.unlock()
+	switch {
+	case err != nil:
+		return err
+	case news.Opened:
+		c.accept(of(news.Stream), news.Whose)
+	case len(news.Pings) > 0:
+		c.pinged(news.Pings)
+	}
 	wake()
-	return err
-}
-
-// streamLocked returns the stream that a frame is about, or nil if this side has ended it.
-func (c *Carrier) streamLocked(kind byte, id uint32) (*Stream, error) {
-	s := c.streams[id]
-	if _, ending := c.ending[id]; s == nil && !ending || s != nil && s.ended {
-		return nil, fmt.Errorf("a frame of kind %d of the stream %d, which there is not", kind, id)
-	}
-	return s, nil
-}
-
-// opened handles an open.
-func (c *Carrier) opened(id uint32, whose string) error {
-	c.mu.Lock()
-	if n := c.streamsLocked(); c.accept == nil || id <= c.last || n >= MaxStreams {
-		defer c.mu.Unlock()
-		return fmt.Errorf("the other side opens the stream %d, after %d, with %d streams", id, c.last, n)
-	}
-	c.last = id
-	s := c.addLocked(id)
-	quits := c.quits
-	c.mu.Unlock()
-	if quits {
-		s.Close()
-	} else {
-		c.accept(s, whose)
+	for _, f := range answered {
+		f(h.Kind == streams.KindPongs)
 	}
 	return nil
-}
-
-// quit handles a quit.
-func (c *Carrier) quit(stream uint32) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.accept != nil || stream != 0 {
-		return errors.New("the other side can't accept streams, and says that it does no more")
-	}
-	c.quitLocked()
-	return nil
-}
-
-// closedLocked is called when this side has ended a stream. Only its number is kept until the other side has ended it.
-func (c *Carrier) closedLocked(s *Stream) {
-	c.frameLocked(kindEnd, s.id, "")
-	delete(c.streams, s.id)
-	if !s.ended {
-		c.ending[s.id] = struct{}{}
-	}
-	if len(c.streams) == 0 {
-		c.unused.Reset(c.idle)
-	}
 }

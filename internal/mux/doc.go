@@ -24,7 +24,7 @@
 //
 // # Goroutines and locks
 //
-// A Carrier has two goroutines: one writes what waits, and the other is the caller of [Carrier.Serve], which reads. A
-// mutex guards the Carrier and its streams. It is held for no I/O, and nothing is called with it held, so callers may hold their
-// own locks. All methods but Serve may be called from any goroutine.
+// What a side makes of frames, and what it sends, are the rules of package streams, which are pure. A Carrier has two goroutines: one writes what
+// waits, and the other is the caller of [Carrier.Serve], which reads. A mutex guards the Carrier and its streams. It is held for no I/O, and nothing is
+// called with it held, so callers may hold their own locks. All methods but Serve may be called from any goroutine.
 package mux

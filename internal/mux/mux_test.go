@@ -14,6 +14,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/zkd-project/zkd/internal/mux/streams"
 )
 
 // pair returns both sides of a connection, which serve until the end of the test.
@@ -57,7 +59,7 @@ func pattern(id uint32, from, n int) []byte {
 func (s *Stream) held() int {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
-	return cap(s.in)
+	return s.rules.Held()
 }
 
 // talk sends and reads on a stream in random pieces. It returns what is wrong. The side that ends the stream reads no more
@@ -75,22 +77,22 @@ func talk(s *Stream, r *rand.Rand, sends, reads int, ends bool) error {
 					select {
 					case <-woken:
 					case <-time.After(10 * time.Minute):
-						wrong = fmt.Errorf("stream %d: it is not woken", s.id)
+						wrong = fmt.Errorf("stream %d: it is not woken", s.rules.ID())
 					}
 				}
 			}
 			b := make([]byte, 1+r.IntN(6000))
 			n, err := s.Read(b)
-			if held := s.held(); held > 3*Window {
-				wrong = fmt.Errorf("stream %d: it holds %d bytes", s.id, held)
+			if held := s.held(); held > 3*streams.Window {
+				wrong = fmt.Errorf("stream %d: it holds %d bytes", s.rules.ID(), held)
 			}
-			if !bytes.Equal(b[:n], pattern(s.id, got, n)) {
-				wrong = fmt.Errorf("stream %d: wrong bytes after %d", s.id, got)
+			if !bytes.Equal(b[:n], pattern(s.rules.ID(), got, n)) {
+				wrong = fmt.Errorf("stream %d: wrong bytes after %d", s.rules.ID(), got)
 				return
 			}
 			if got += n; err != nil || got > reads {
 				if err != io.EOF || got != reads {
-					wrong = fmt.Errorf("stream %d: %d bytes of %d, then %v", s.id, got, reads, err)
+					wrong = fmt.Errorf("stream %d: %d bytes of %d, then %v", s.rules.ID(), got, reads, err)
 				}
 				return
 			}
@@ -100,7 +102,7 @@ func talk(s *Stream, r *rand.Rand, sends, reads int, ends bool) error {
 		}
 	})
 	for sent := 0; sent < sends; {
-		b := pattern(s.id, sent, min(1+r.IntN(9000), sends-sent))
+		b := pattern(s.rules.ID(), sent, min(1+r.IntN(9000), sends-sent))
 		send := s.Write
 		if r.IntN(3) == 0 {
 			send = s.WriteNow
@@ -108,7 +110,7 @@ func talk(s *Stream, r *rand.Rand, sends, reads int, ends bool) error {
 		n, err := send(b)
 		if sent += n; err != nil {
 			reader.Wait()
-			return fmt.Errorf("stream %d: after %d sent bytes %w", s.id, sent, err)
+			return fmt.Errorf("stream %d: after %d sent bytes %w", s.rules.ID(), sent, err)
 		}
 		if n == 0 || r.IntN(4) == 0 {
 			time.Sleep(time.Duration(1+r.IntN(20)) * time.Millisecond)
@@ -131,7 +133,7 @@ func run(t *testing.T, seed uint64) []error {
 	}
 	var work sync.WaitGroup
 	r := rand.New(rand.NewPCG(seed, 1))
-	size := func() int { return []int{0, 1, 700, Window, 5*Window + 3}[r.IntN(5)] }
+	size := func() int { return []int{0, 1, 700, streams.Window, 5*streams.Window + 3}[r.IntN(5)] }
 	type plan struct{ up, down int }
 	var plans sync.Map // by whose
 	connects, accepts := pair(t, func(s *Stream, whose string) {
@@ -143,14 +145,14 @@ func run(t *testing.T, seed uint64) []error {
 		go func() {
 			defer work.Done()
 			defer s.Close()
-			note(talk(s, rand.New(rand.NewPCG(seed, uint64(s.id))), p.down, p.up, false))
+			note(talk(s, rand.New(rand.NewPCG(seed, uint64(s.rules.ID()))), p.down, p.up, false))
 		}()
 	})
 	unread, err := connects.Open("unread")
 	note(err)
-	n, err := unread.WriteNow(make([]byte, 2*Window))
-	if note(err); n != Window {
-		note(fmt.Errorf("%d bytes are sent that nobody reads, want %d", n, Window))
+	n, err := unread.WriteNow(make([]byte, 2*streams.Window))
+	if note(err); n != streams.Window {
+		note(fmt.Errorf("%d bytes are sent that nobody reads, want %d", n, streams.Window))
 	}
 	for i := range 20 {
 		p := plan{size(), size()}
@@ -221,7 +223,7 @@ func TestDeadlines(t *testing.T) {
 		if _, err := s.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(began) != time.Second {
 			t.Errorf("read: %v after %v", err, time.Since(began))
 		}
-		if n, err := s.Write(make([]byte, Window+1)); n != Window || !errors.Is(err, os.ErrDeadlineExceeded) {
+		if n, err := s.Write(make([]byte, streams.Window+1)); n != streams.Window || !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("write: %d, %v", n, err)
 		}
 		s.SetWriteDeadline(time.Time{})
@@ -282,7 +284,7 @@ func TestEnds(t *testing.T) {
 		if b := make([]byte, 1); must(s.Read(b)) != 1 || b[0] != 'a' {
 			t.Errorf("read %q", b)
 		}
-		if _, err := c.Open(""); err != errQuits {
+		if _, err := c.Open(""); err != streams.ErrQuits {
 			t.Errorf("a stream to a side that quits: %v", err)
 		}
 		s.Close()
@@ -384,8 +386,8 @@ func TestAnswersThatNobodyReads(t *testing.T) {
 				var b []byte
 				for range 1000 {
 					n++
-					open, end := header{kind: kindOpen, stream: n}, header{kind: kindEnd, stream: n}
-					b = end.append(open.append(b))
+					open, end := streams.Header{Kind: streams.KindOpen, Stream: n}, streams.Header{Kind: streams.KindEnd, Stream: n}
+					b = end.Append(open.Append(b))
 				}
 				_, err = one.Write(b)
 			}
@@ -396,8 +398,8 @@ func TestAnswersThatNobodyReads(t *testing.T) {
 			t.Fatal(err)
 		}
 		err = c.Serve()
-		if n := <-sent; err != errSlow || len(c.out) > 2*maxOut+1000*headerLen || c.Streams() > 1 {
-			t.Errorf("after %d streams %d bytes wait, and there are %d streams: %v", n, len(c.out), c.Streams(), err)
+		if n := <-sent; err != streams.ErrSlow || c.side.Waiting() > 2*streams.MaxOut+1000*streams.HeaderLen || c.Streams() > 1 {
+			t.Errorf("after %d streams %d bytes wait, and there are %d streams: %v", n, c.side.Waiting(), c.Streams(), err)
 		}
 	})
 }
@@ -420,7 +422,7 @@ func TestLostConnection(t *testing.T) {
 			t.Error("a stream without anything to read is not awaited")
 		}
 		time.AfterFunc(time.Second, func() { accepts.nc.Close() })
-		if _, err := s.Write(make([]byte, 2*Window)); err == nil {
+		if _, err := s.Write(make([]byte, 2*streams.Window)); err == nil {
 			t.Error("all is written")
 		}
 		if _, err := s.Read(make([]byte, 1)); err == nil || err == io.EOF {
@@ -449,7 +451,7 @@ func TestServeEndsLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nc := stuckConn{read: make(chan struct{}), written: make(chan struct{})}
 		c := newCarrier(nc, nc, time.Minute, nil)
-		c.out = greeting()
+		c.greeting = greeting()
 		ended := make(chan error, 1)
 		go func() { ended <- c.Serve() }()
 		synctest.Wait()
@@ -495,38 +497,38 @@ func TestAwait(t *testing.T) {
 // A side that breaks the rules loses the connection, and no memory is taken for it.
 func TestHostileFrames(t *testing.T) {
 	data := func(stream uint32, n int) string {
-		h := header{kindData, stream, n}
-		return string(h.append(nil)) + strings.Repeat("x", n)
+		h := streams.Header{Kind: streams.KindData, Stream: stream, Length: n}
+		return string(h.Append(nil)) + strings.Repeat("x", n)
 	}
 	frame := func(kind byte, stream uint32, body string) string {
-		h := header{kind, stream, len(body)}
-		return string(h.append(nil)) + body
+		h := streams.Header{Kind: kind, Stream: stream, Length: len(body)}
+		return string(h.Append(nil)) + body
 	}
-	open := frame(kindOpen, 1, "a")
+	open := frame(streams.KindOpen, 1, "a")
 	for name, sent := range map[string]string{
 		"data of no stream":                   data(1, 1),
 		"empty data":                          open + data(1, 0),
-		"data beyond the window":              open + data(1, Window) + data(1, 1),
+		"data beyond the window":              open + data(1, streams.Window) + data(1, 1),
 		"a long frame":                        open + "\x02\x00\x00\x00\x01\xff\xff\xff\xff",
 		"an unknown kind":                     frame(9, 1, ""),
 		"kind 0":                              frame(0, 0, ""),
 		"a number twice":                      open + open,
-		"a lower number":                      frame(kindOpen, 5, "") + open,
-		"number 0":                            frame(kindOpen, 0, ""),
-		"a long name":                         frame(kindOpen, 1, strings.Repeat("a", maxWhose+1)),
-		"credit for nothing":                  open + frame(kindCredit, 1, "\x00\x00\x00\x01"),
-		"negative credit":                     open + frame(kindCredit, 1, "\xff\xff\xff\xff"),
-		"a quit by the side that connects":    frame(kindQuit, 0, ""),
-		"no credit":                           open + frame(kindCredit, 1, "\x00\x00\x00\x00"),
-		"data after the end":                  open + frame(kindEnd, 1, "") + data(1, 1),
-		"pings of a stream that there is not": open + frame(kindPings, 0, "\x00\x00\x00\x01\x00\x00\x00\x02"),
-		"pings of half a stream":              open + frame(kindPings, 0, "\x00\x00\x00\x01\x00\x00"),
-		"no pings":                            frame(kindPings, 0, ""),
-		"a pong by the side that connects":    open + frame(kindPongs, 0, "\x00\x00\x00\x01"),
-		"two ends":                            open + frame(kindEnd, 1, "") + frame(kindEnd, 1, ""),
+		"a lower number":                      frame(streams.KindOpen, 5, "") + open,
+		"number 0":                            frame(streams.KindOpen, 0, ""),
+		"a long name":                         frame(streams.KindOpen, 1, strings.Repeat("a", streams.MaxWhose+1)),
+		"credit for nothing":                  open + frame(streams.KindCredit, 1, "\x00\x00\x00\x01"),
+		"negative credit":                     open + frame(streams.KindCredit, 1, "\xff\xff\xff\xff"),
+		"a quit by the side that connects":    frame(streams.KindQuit, 0, ""),
+		"no credit":                           open + frame(streams.KindCredit, 1, "\x00\x00\x00\x00"),
+		"data after the end":                  open + frame(streams.KindEnd, 1, "") + data(1, 1),
+		"pings of a stream that there is not": open + frame(streams.KindPings, 0, "\x00\x00\x00\x01\x00\x00\x00\x02"),
+		"pings of half a stream":              open + frame(streams.KindPings, 0, "\x00\x00\x00\x01\x00\x00"),
+		"no pings":                            frame(streams.KindPings, 0, ""),
+		"a pong by the side that connects":    open + frame(streams.KindPongs, 0, "\x00\x00\x00\x01"),
+		"two ends":                            open + frame(streams.KindEnd, 1, "") + frame(streams.KindEnd, 1, ""),
 		"more streams than there may be": func() (s string) {
-			for i := range uint32(MaxStreams + 1) {
-				s += frame(kindOpen, i+1, "")
+			for i := range uint32(streams.Most + 1) {
+				s += frame(streams.KindOpen, i+1, "")
 			}
 			return s
 		}(),

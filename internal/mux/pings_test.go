@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/zkd-project/zkd/internal/mux/streams"
 )
 
 // Pings of many streams are one frame, at the earliest time that one of them asks for, and so are the answers of each kind.
@@ -82,7 +84,7 @@ func wrongPings(t *testing.T) (wrong []error) {
 func (c *Carrier) frames() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.came
+	return c.side.Came()
 }
 
 // A stream whose ping has no answer shows that its connection is silent.
@@ -96,10 +98,10 @@ func TestSilenceAfterAPing(t *testing.T) {
 		kept, _ := c.Open("")
 		synctest.Wait()
 		s.Ping(time.Second, func(bool) {})
-		time.Sleep(time.Second + answerAfter)
+		time.Sleep(time.Second + streams.AnswerAfter)
 		s.Write([]byte("a")) // since when it has no answer is told by what it has asked first
 		s.Close()
-		if _, err := c.Open(""); !errors.Is(err, errQuits) {
+		if _, err := c.Open(""); !errors.Is(err, streams.ErrQuits) {
 			t.Errorf("another stream: %v", err)
 		}
 		close(silent)

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/zkd-project/zkd/internal/mux/streams"
 )
 
 // carriers returns what opens connections to a server that carries streams, and counts them.
@@ -236,15 +238,15 @@ func TestSlowConnection(t *testing.T) {
 		c := Connect(one, time.Hour)
 		var work sync.WaitGroup
 		work.Go(func() { c.Serve() })
-		for range maxOut / Window {
+		for range streams.MaxOut / streams.Window {
 			s, err := c.Open("")
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.WriteNow(make([]byte, Window))
+			s.WriteNow(make([]byte, streams.Window))
 		}
 		got := 0
-		for b := make([]byte, writePiece); got < maxOut; {
+		for b := make([]byte, writePiece); got < streams.MaxOut; {
 			time.Sleep(writeWithin * 2 / 3)
 			n, err := other.Read(b)
 			if got += n; err != nil {

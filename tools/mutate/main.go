@@ -32,21 +32,22 @@ import (
 
 // judges has the packages whose tests judge a package after its own have.
 var judges = map[string][]string{
-	"internal/exact":      {"server/evaluate", "server/clients/line", "server/sim"},
-	"internal/mux":        {"server/clients", "client"},
-	"internal/resume":     {"server/sim", "client"},
-	"internal/subtrees":   {"server/sim", "client/cache"},
-	"server/auth":         {"server/evaluate"},
-	"server/clients/line": {"server/sim", "server/clients"},
-	"server/copies":       {"server/sim", "migrate/standby"},
-	"server/datatree":     {"server/evaluate", "server/sim"},
-	"server/evaluate":     {"server/sim"},
-	"server/replica":      {"server/sim"},
-	"server/session":      {"server/sim"},
-	"server/snapshot":     {"server/data"},
-	"server/wal":          {"server/data"},
-	"server/watch":        {"server/clients/line"},
-	"server/zab":          {"server/sim"},
+	"internal/exact":       {"server/evaluate", "server/clients/line", "server/sim"},
+	"internal/mux":         {"server/clients", "client"},
+	"internal/mux/streams": {"internal/mux", "server/sim"},
+	"internal/resume":      {"server/sim", "client"},
+	"internal/subtrees":    {"server/sim", "client/cache"},
+	"server/auth":          {"server/evaluate"},
+	"server/clients/line":  {"server/sim", "server/clients"},
+	"server/copies":        {"server/sim", "migrate/standby"},
+	"server/datatree":      {"server/evaluate", "server/sim"},
+	"server/evaluate":      {"server/sim"},
+	"server/replica":       {"server/sim"},
+	"server/session":       {"server/sim"},
+	"server/snapshot":      {"server/data"},
+	"server/wal":           {"server/data"},
+	"server/watch":         {"server/clients/line"},
+	"server/zab":           {"server/sim"},
 }
 
 // whole is the package whose tests run servers with all that belongs to them. They take a minute, and judge last, what is below server.
