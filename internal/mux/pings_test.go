@@ -109,3 +109,29 @@ func TestSilenceAfterAPing(t *testing.T) {
 		kept.Close()
 	})
 }
+
+// A stream may end while the pings that came with its own are handled: the answers to these name it no more, as the other side knows of its end.
+func TestPingOfAStreamThatEndsMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, other := pair(t, func(s *Stream, whose string) {
+			s.OnPing(func() bool {
+				if whose == "ends" {
+					s.Close()
+				}
+				return true
+			})
+		})
+		ends, _ := c.Open("ends")
+		stays, _ := c.Open("stays")
+		synctest.Wait()
+		heard := false
+		ends.Ping(time.Second, func(bool) { t.Error("an answer to a ping of a stream that has ended") })
+		stays.Ping(time.Second, func(bool) { heard = true })
+		time.Sleep(2 * time.Second)
+		if synctest.Wait(); !heard || over(c) || over(other) {
+			t.Errorf("the other stream's ping is heard: %v; the connection has ended: %v, %v", heard, over(c), over(other))
+		}
+		ends.Close()
+		stays.Close()
+	})
+}

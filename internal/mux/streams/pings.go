@@ -55,15 +55,17 @@ func (c *Side) pinged(ids []byte) (list []*Stream, _ error) {
 	return list, nil
 }
 
-// Answer answers pings: enough says of each whether it was enough.
+// Answer answers pings: enough says of each whether it was enough. Streams that have ended meanwhile are not named, as the other side may know of their end.
 func (c *Side) Answer(pings []*Stream, enough []bool) {
 	var pongs, others []byte
 	for i, s := range pings {
 		heard := enough[i]
 		heard = heard || pingUnheard.Planted()
-		if heard {
+		switch {
+		case s.closed:
+		case heard:
 			pongs = binary.BigEndian.AppendUint32(pongs, s.id)
-		} else {
+		default:
 			others = binary.BigEndian.AppendUint32(others, s.id)
 		}
 	}
