@@ -400,6 +400,44 @@ func TestSuspendedEdgeShowsNothingOld(t *testing.T) {
 	})
 }
 
+// TestWokenEdgeAsksTheServers: an edge whose machine was suspended answers nothing from memory before its caches are known to be up to date: what they have
+// may be as old as the suspension, and their connections may not work any more.
+func TestWokenEdgeAsksTheServers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newAway(t, 1)
+		defer r.end()
+		fromMemory := func() bool {
+			t.Helper()
+			before := r.figure("zk_edge_cached_reads_total")
+			if _, err := r.readers[0].Get(t.Context(), "/cached/a"); err != nil {
+				t.Fatal(err)
+			}
+			return r.figure("zk_edge_cached_reads_total") > before
+		}
+		if !fromMemory() {
+			t.Fatal("nothing is answered from memory")
+		}
+		r.slept.Store(int64(time.Hour))
+		if fromMemory() {
+			t.Error("it is answered from memory at once")
+		}
+		time.Sleep(2 * time.Second)
+		if !fromMemory() {
+			t.Error("nothing is answered from memory any more")
+		}
+	})
+}
+
+func (r *awayRun) figure(name string) int64 {
+	for _, f := range r.edge.Figures() {
+		if f.Name == name {
+			return int64(f.Value)
+		}
+	}
+	r.t.Fatalf("there is no figure %s", name)
+	return 0
+}
+
 // TestEdgeAway: while an edge reaches no server, clients that accept that read what was known, nothing older than what they have seen, for as long as is
 // configured, and change nothing. When there is a server again they have its sessions, and what their watches have missed.
 func TestEdgeAway(t *testing.T) {

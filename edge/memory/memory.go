@@ -26,7 +26,7 @@ type Options struct {
 	Paths   []string           // the subtrees whose reads are answered
 	Stale   []string           // those that are kept for when the servers are away: see SeeLast. None is below one of Paths, or above
 	For     time.Duration      // how long they are shown after they were known to be current
-	Clock   *base.Clock        // by which that is measured
+	Clock   *base.Clock        // by which that is measured. It tells of suspensions of the machine, too
 	Seen    func() client.Zxid // what clients that may read them have seen
 	Room    *cache.Room        // for all of the edge's
 	Told    *atomic.Int64      // counts the events that clients are told
@@ -46,6 +46,7 @@ type Memory struct {
 	behind chan struct{} // capacity 1: a cache has to catch up
 
 	absence atomic.Pointer[Absence]
+	slept   atomic.Int64 // how long the machine was suspended before the caches were up to date; they may be as old as a later suspension
 
 	mu    sync.Mutex
 	table *subtrees.Table[watcher]
@@ -81,6 +82,7 @@ func Open(o Options) (*Memory, error) {
 	}
 	m := newMemory(o)
 	m.client = c
+	m.slept.Store(int64(o.Clock.Suspended()))
 	m.stop, m.end = context.WithCancel(context.Background())
 	m.absence.Store(newAbsence())
 	for _, t := range m.trees {
@@ -152,6 +154,10 @@ func (m *Memory) Covers(path string) bool {
 
 // See calls take with what the memory knows of a path: see client.Memory.
 func (m *Memory) See(r *client.Relay, path string, take func(*client.Remembered) client.WatchSet) bool {
+	if m.woken() {
+		wake(m.behind)
+		return false
+	}
 	t := m.treeOf(path)
 	return t.cache.See(path, func(s *cache.Seen) {
 		m.mu.Lock()
@@ -274,7 +280,9 @@ func (m *Memory) follow() {
 			return
 		case <-look.C:
 			m.look(time.Now())
-			continue
+			if !m.woken() {
+				continue
+			}
 		case <-m.behind:
 		}
 		m.catchUp()
@@ -284,21 +292,33 @@ func (m *Memory) follow() {
 	}
 }
 
-// catchUp makes the caches have what a session has seen, or one of them.
+// woken reports whether the machine was suspended since the caches were up to date. Their connections do not notice it for some time.
+func (m *Memory) woken() bool {
+	return int64(m.o.Clock.Suspended()) != m.slept.Load()
+}
+
+// catchUp makes the caches have what a session has seen, or one of them; all if the machine was suspended.
 func (m *Memory) catchUp() {
 	ctx, cancel := context.WithTimeout(m.stop, catchUpTime)
 	defer cancel()
+	slept, woken := int64(m.o.Clock.Suspended()), m.woken()
 	for _, t := range m.trees {
 		m.mu.Lock()
-		lags := t.reads != nil && m.table.Lags(t.reads)
+		lags := t.reads != nil && (woken || m.table.Lags(t.reads))
 		m.mu.Unlock()
 		if _, stale := t.cache.Stale(); !lags || stale {
 			continue
 		}
-		if err := t.cache.Sync(ctx); err != nil && m.stop.Err() == nil {
-			m.o.Log.Debug("a cache could not catch up", "path", t.path, "err", err)
+		if err := t.cache.Sync(ctx); err != nil {
+			if m.stop.Err() == nil {
+				m.o.Log.Debug("a cache could not catch up", "path", t.path, "err", err)
+			}
+			if _, stale := t.cache.Stale(); !stale && t.cache.Err() == nil {
+				slept = m.slept.Load()
+			}
 		}
 	}
+	m.slept.Store(slept)
 }
 
 // patience is how long watches wait for a cache that is not up to date, before they go upstream.

@@ -75,6 +75,12 @@ func (c *Clock) Now() time.Duration {
 	return mono + time.Duration(c.slept.Load())
 }
 
+// Suspended returns for how much of that time the machine was suspended.
+func (c *Clock) Suspended() time.Duration {
+	c.Now() // which notices
+	return time.Duration(c.slept.Load())
+}
+
 // Jump is a change of the wall clock at once, which was no suspension: somebody has set it.
 type Jump struct {
 	Count int           // of all since the start
