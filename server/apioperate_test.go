@@ -193,6 +193,26 @@ func TestAPIChangesMembers(t *testing.T) {
 	})
 }
 
+// TestAPIMembersWhereServersDiffer asks a follower whose configuration allows changes of the members, or not, other than the leader's, which decides.
+func TestAPIMembersWhereServersDiffer(t *testing.T) {
+	operated := func(s *Server) { s.opts.Operator = pretender{} }
+	for _, leads := range []bool{false, true} {
+		enabled := func(is bool) string { return fmt.Sprint("reconfigEnabled=", is) }
+		inTunedBubble(t, 3, operated, append([]string{enabled(leads), superIs}, apiLines...), func(t *testing.T, e *testEnsemble) {
+			id := e.leader()%3 + 1
+			e.stop(id)
+			e.lines[slices.Index(e.lines, enabled(leads))] = enabled(!leads)
+			e.start(id)
+			e.settled()
+			want, text := 403, `"name":"RECONFIGDISABLED"`
+			if leads {
+				want, text = 200, `"does":["9"]`
+			}
+			e.servers[id].caller(t).want(want, text, "POST", "/v1/members?dry-run=true", `{"action":"remove","servers":["9"]}`, "Authorization", super)
+		})
+	}
+}
+
 // TestAPIDrainsAnotherServer has a server keep clients away by an order that is given at another one: for its time, or until it is taken back.
 func TestAPIDrainsAnotherServer(t *testing.T) {
 	operated := func(s *Server) { s.opts.Operator = pretender{} }

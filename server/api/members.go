@@ -124,20 +124,35 @@ func versionOf(text string) string {
 	return strings.TrimSpace(version)
 }
 
-// MayChange implements Access, by a write of the node whose ACL gives the right, with a version that the node never has.
+// MayChange implements Access, by a write of the node whose ACL gives the right and a change, both with a version that the node never has.
 func (a *access) MayChange() error {
 	_, err := a.c.send(jute.OpSetData, &jute.SetDataRequest{Path: configPath, Version: math.MinInt32}, nil)
 	if errors.Is(err, jute.ErrBadVersion) {
-		return nil
+		err = a.enabled()
 	}
 	return lost(err)
 }
 
+// enabled returns an error if the servers do not allow changes of the members. The leader decides that before all else, by its own
+// configuration: that of this server may differ.
+func (a *access) enabled() error {
+	_, err := a.reconfig("", "", "", math.MinInt32)
+	if errors.Is(err, jute.ErrBadVersion) || errors.Is(err, jute.ErrReconfigInProgress) {
+		return nil
+	}
+	return err
+}
+
 func (a *access) Reconfig(joining, leaving, all string, version int64) (string, error) {
 	a.version = ""
+	text, err := a.reconfig(joining, leaving, all, version)
+	return text, lost(err)
+}
+
+func (a *access) reconfig(joining, leaving, all string, version int64) (string, error) {
 	var got jute.GetDataResponse
 	_, err := a.c.send(jute.OpReconfig, &jute.ReconfigRequest{Joining: joining, Leaving: leaving, NewMembers: all, ConfigID: version}, &got)
-	return string(got.Data), lost(err)
+	return string(got.Data), err
 }
 
 func (a *access) TransferLeader(id int64) error {
@@ -210,12 +225,11 @@ func (c *call) changeMembers() error {
 	if err != nil {
 		return err
 	}
-	for _, s := range c.Server().Settings() { // a dry run asks no leader
-		if s.Key == "reconfigEnabled" && s.Value != "true" {
-			return impossible(fmt.Errorf("the servers do not allow changes of the members: set reconfigEnabled=true on all of them, and restart them one by one: %w", jute.ErrReconfigDisabled))
-		}
+	a := &access{c, c.arg("version")}
+	if err := a.enabled(); errors.Is(err, jute.ErrReconfigDisabled) { // a dry run tries no change
+		return impossible(fmt.Errorf("the servers do not allow changes of the members: set reconfigEnabled=true on all of them, and restart them one by one: %w", err))
 	}
-	out, err := o.Change(c.r.Context(), &access{c, c.arg("version")}, &r, how)
+	out, err := o.Change(c.r.Context(), a, &r, how)
 	if err != nil {
 		return impossible(err)
 	}
