@@ -375,6 +375,9 @@ func (t *Tree) closeSession(txn *Txn, op *Op, out *Applied) {
 func (t *Tree) deleteListed(s *session, zxid jute.Zxid, paths []string, upTo int, out *Applied) {
 	var parent nodeID
 	var dir string
+	if len(paths) == 0 && t.pruned == 0 {
+		s.ephemerals.leaveInOrder(t.closing)
+	}
 	for ; t.pruned < upTo; t.pruned++ {
 		if len(paths) > 0 {
 			path := paths[t.pruned]

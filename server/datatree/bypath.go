@@ -1,9 +1,18 @@
 package datatree
 
 import (
+	"cmp"
+	"encoding/binary"
 	"slices"
 	"strings"
 )
+
+// sibling is a node on the way to nodes that byPath puts in order.
+type sibling struct {
+	head uint64 // of the name, after what all names of the siblings begin with
+	name string // with a slash if it is not one of these nodes
+	id   nodeID
+}
 
 // byPath returns nodes without children in the byte order of their paths. It makes no paths, which could be
 // long: it orders the siblings on the ways to the nodes, and takes time in proportion to these.
@@ -11,44 +20,49 @@ func (t *Tree) byPath(ids []nodeID) []nodeID {
 	if len(ids) == 0 {
 		return nil
 	}
-	below := make(map[nodeID][]nodeID) // the children on the ways, by the parent
+	below := make(map[nodeID][]sibling) // on the ways, by the parent
 	for _, id := range ids {
-		for seen := false; id != rootID && !seen; {
+		for slash, seen := "", false; id != rootID && !seen; slash = "/" {
 			up := t.arena.rec(id).parent
 			_, seen = below[up]
-			below[up] = append(below[up], id)
+			below[up] = append(below[up], sibling{name: t.arena.name(id) + slash, id: id})
 			id = up
 		}
-	}
-	order := func(a, b nodeID) int {
-		return compareOnTheWay(t.arena.name(a), t.arena.name(b), len(below[a]) > 0, len(below[b]) > 0)
 	}
 	sorted := make([]nodeID, 0, len(ids))
 	for next := []nodeID{rootID}; len(next) > 0; {
 		id := next[len(next)-1]
 		next = next[:len(next)-1]
-		children := below[id]
-		if len(children) == 0 {
+		siblings := below[id]
+		if len(siblings) == 0 {
 			sorted = append(sorted, id)
 			continue
 		}
-		slices.SortFunc(children, order)
-		for _, child := range slices.Backward(children) {
-			next = append(next, child)
+		sortSiblings(siblings)
+		for _, s := range slices.Backward(siblings) {
+			next = append(next, s.id)
 		}
 	}
 	return sorted
 }
 
-// compareOnTheWay compares two siblings' names as paths: after the name of a node on the way to others
-// comes a slash.
-func compareOnTheWay(a, b string, aOnWay, bOnWay bool) int {
-	n := min(len(a), len(b))
-	switch {
-	case a[:n] == b[:n] && len(a) < len(b) && aOnWay && b[n] < '/':
-		return 1
-	case a[:n] == b[:n] && len(b) < len(a) && bOnWay && a[n] < '/':
-		return -1
+// sortSiblings puts siblings in the order of their names. It compares numbers where it can: the names are all over
+// the memory, and long ones often differ in their last bytes alone.
+func sortSiblings(siblings []sibling) {
+	first := []byte(siblings[0].name)
+	common := len(first)
+	for i := range siblings {
+		common = min(common, commonPrefix(first[:common], siblings[i].name))
 	}
-	return strings.Compare(a, b)
+	for i := range siblings {
+		var head [8]byte
+		copy(head[:], siblings[i].name[common:])
+		siblings[i].head = binary.BigEndian.Uint64(head[:])
+	}
+	slices.SortFunc(siblings, func(a, b sibling) int {
+		if a.head != b.head {
+			return cmp.Compare(a.head, b.head)
+		}
+		return strings.Compare(a.name, b.name)
+	})
 }

@@ -126,7 +126,7 @@ func TestReaderFindsWhatTheTreeFinds(t *testing.T) {
 
 // TestByPath compares the order of nodes with that of their paths.
 func TestByPath(t *testing.T) {
-	names := []string{"a", "a!", "a-", "a0", "a!b", "ab", "b", "-", "é"}
+	names := []string{"a", "a!", "a-", "a0", "a!b", "ab", "b", "-", "é", "many-start-alike-01", "many-start-alike-02", "many-start-alike-0", "many-start-alike-then-differ"}
 	first := seeds.First(t)
 	for seed := first; seed < first+50; seed++ {
 		rng := rand.New(rand.NewPCG(seed, 1))

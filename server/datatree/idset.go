@@ -1,5 +1,7 @@
 package datatree
 
+import "slices"
+
 // idSet is a set of nodes. Its elements have places, so that a walk can stop and
 // continue while the set changes: see walk.
 type idSet struct {
@@ -24,14 +26,24 @@ func (s *idSet) add(id nodeID) {
 
 // remove removes id, which is in the set. The last element takes its place.
 func (s *idSet) remove(id nodeID) {
-	at, last := s.index[id], len(s.list)-1
-	s.list[at] = s.list[last]
-	s.index[s.list[at]] = at
+	last := len(s.list) - 1
+	if moved := s.list[last]; moved != id {
+		at := s.index[id]
+		s.list[at] = moved
+		s.index[moved] = at
+	}
 	delete(s.index, id)
 	s.list = s.list[:last]
 	if last == 0 {
 		*s = idSet{} // releases the memory
 	}
+}
+
+// leaveInOrder has the next removes be of these elements, which are all, in this order, and then needs no index. Until the
+// set is empty nothing may be added or looked up.
+func (s *idSet) leaveInOrder(ids []nodeID) {
+	*s = idSet{list: slices.Clone(ids)}
+	slices.Reverse(s.list)
 }
 
 // walk calls visit for up to n elements, downwards from the place before left, and
