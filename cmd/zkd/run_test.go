@@ -129,6 +129,7 @@ func TestCommandLine(t *testing.T) {
 			`(?s)zkd.myid=2 .*3 voters; a quorum is 2, 1 may fail.*this server: 2, a participant`, ""},
 		{"verify nothing", []string{"verify", filepath.Join(dir, "none.cfg")}, exitUsage, "^$", ""},
 		{"verify a bad file", []string{"verify", bad}, exitUsage, "^$", ""},
+		{"verify an empty snapshot", []string{"verify", file("zkd.db", "")}, exitFailure, "NOT SOUND: .*0 bytes are no bbolt file", ""},
 		{"verify no data", []string{"verify", clean}, exitFailure, "NOT SOUND: .*journal: there is no log", ""},
 		{"verify a snapshot and a log", []string{"verify", "--log-dir", dir, clean}, exitUsage, "", ""},
 		{"status -h", []string{"status", "-h", "127.0.0.1:1"}, exitUsage, "^$", ""},

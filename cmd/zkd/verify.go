@@ -85,7 +85,7 @@ func verify(ctx context.Context, w io.Writer, path, logDir string) error {
 }
 
 // isText reports whether a file is text, as a configuration is: a snapshot has zeros in its
-// first page.
+// first page, or nothing if it was never written.
 func isText(path string) (bool, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -97,5 +97,5 @@ func isText(path string) (bool, error) {
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
 		return false, err
 	}
-	return !bytes.Contains(page[:n], []byte{0}), nil
+	return n > 0 && !bytes.Contains(page[:n], []byte{0}), nil
 }
