@@ -110,13 +110,15 @@ func (a *Archive) describe(ctx context.Context, b *Base) error {
 
 // Chain returns the segments with the entries of a history after a zxid, as few as there are and
 // as far as they reach without a gap.
-func (a *Archive) Chain(id history.ID, after jute.Zxid) []Segment {
+func (a *Archive) Chain(id history.ID, after jute.Zxid) []Segment { return a.chain(id.String(), after) }
+
+func (a *Archive) chain(of string, after jute.Zxid) []Segment {
 	var chain []Segment
 	for {
 		var next *Segment
 		for i := range a.Segments {
 			s := &a.Segments[i]
-			if s.History == id.String() && s.After <= after && s.Last > after && (next == nil || s.Last > next.Last) {
+			if s.History == of && s.After <= after && s.Last > after && (next == nil || s.Last > next.Last) {
 				next = s
 			}
 		}
@@ -126,6 +128,45 @@ func (a *Archive) Chain(id history.ID, after jute.Zxid) []Segment {
 		chain = append(chain, *next)
 		after = next.Last
 	}
+}
+
+// Gaps returns an error for each part of a history that can't be had, although it is there: something is missing between it and all that
+// is before it. It is none where a base does not tell its history: it has another fault.
+func (a *Archive) Gaps(ctx context.Context) (gaps []error) {
+	ends := map[string]jute.Zxid{}
+	for i := range a.Bases {
+		b := &a.Bases[i]
+		of, err := a.ShortHistoryOf(ctx, b)
+		if err != nil {
+			return nil
+		}
+		ends[of] = max(ends[of], End(b.Zxid, a.chain(of, b.Zxid)))
+	}
+	for i := range a.Segments {
+		for of := a.Segments[i].History; ; {
+			s := a.beyond(of, ends[of])
+			if s == nil {
+				break
+			}
+			gaps = append(gaps, a.gap(ends[of], s))
+			ends[of] = End(s.Last, a.chain(of, s.Last))
+		}
+	}
+	return gaps
+}
+
+// beyond returns the first segment of a history that does not continue what ends at a zxid, or nil.
+func (a *Archive) beyond(of string, end jute.Zxid) (first *Segment) {
+	for i := range a.Segments {
+		if s := &a.Segments[i]; s.History == of && s.After > end && (first == nil || s.After < first.After) {
+			first = s
+		}
+	}
+	return first
+}
+
+func (a *Archive) gap(end jute.Zxid, next *Segment) error {
+	return fmt.Errorf("what happened between zxid %v and %v is not in %s (the state up to the first can be had)", end, next.After, a)
 }
 
 // End returns the last zxid of a chain after a base.

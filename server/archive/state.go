@@ -186,19 +186,11 @@ func (a *Archive) advance(ctx context.Context, f *Found, at history.Moment) erro
 		return nil
 	case err != nil:
 		return fmt.Errorf("%w (the state up to zxid %v can be had)", err, f.Tree.LastZxid())
-	case at.Time.IsZero():
+	case at.Zxid != 0:
 		return nil
 	}
-	return a.gap(f, end)
-}
-
-// gap returns an error if a part of the history is missing after the end of the entries after a
-// base: the moment may be in it.
-func (a *Archive) gap(f *Found, end jute.Zxid) error {
-	for i := range a.Segments {
-		if s := &a.Segments[i]; s.History == f.History.String() && s.After > end {
-			return fmt.Errorf("what happened between zxid %v and %v is not in %s (the state up to the first can be had)", end, s.After, a)
-		}
+	if s := a.beyond(f.History.String(), end); s != nil { // the moment may be in the gap
+		return a.gap(end, s)
 	}
 	return nil
 }
@@ -211,7 +203,10 @@ func (a *Archive) Verify(ctx context.Context, w io.Writer) (sound bool, err erro
 	for i := range a.Bases {
 		v.base(&a.Bases[i])
 	}
-	v.advance(history.Moment{})
+	v.rest()
+	for _, err := range a.Gaps(ctx) {
+		v.bad(err)
+	}
 	for i := range a.Segments {
 		if err := a.VerifySegment(ctx, &a.Segments[i]); err != nil {
 			v.bad(err)
@@ -255,7 +250,7 @@ func (v *verification) base(b *Base) {
 			return
 		}
 		if id != last.History || b.Zxid < last.Base.Zxid || b.Zxid > End(last.Base.Zxid, v.a.Chain(id, last.Base.Zxid)) {
-			v.advance(history.Moment{})
+			v.rest()
 			return
 		}
 		if v.advance(history.Moment{Zxid: b.Zxid}) && (last.Tree.LastZxid() != b.Zxid || !bytes.Equal(history.Digest(last.Tree), meta.Digest)) {
@@ -267,6 +262,13 @@ func (v *verification) base(b *Base) {
 		return
 	}
 	v.last = f
+}
+
+// rest applies all entries after the last base that there are without a gap.
+func (v *verification) rest() {
+	if f := v.last; f != nil {
+		v.advance(history.Moment{Zxid: End(f.Base.Zxid, v.a.Chain(f.History, f.Base.Zxid))})
+	}
 }
 
 // advance applies the entries after the last base up to a moment, and reports whether they are

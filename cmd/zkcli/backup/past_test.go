@@ -211,6 +211,10 @@ func TestVerifyAll(t *testing.T) {
 		t.Errorf("another state, sound %v:\n%s", sound, report)
 	}
 	gap := past(t, somePast(), 5)
+	sound, report = verify(gap) // what follows it can't be had
+	if sound || strings.Count(report, "NOT SOUND") != 1 || !strings.Contains(report, "NOT SOUND: what happened between zxid 0x4 and 0x5 is not in ") {
+		t.Errorf("gap at the end, sound %v:\n%s", sound, report)
+	}
 	pastBase(t, gap, list, 6, noon.Add(7*time.Minute))
 	if sound, report = verify(gap); !sound || strings.Count(report, ": sound, zxid") != 2 || !strings.Contains(report, "up to 0x4") {
 		t.Errorf("gap, sound %v:\n%s", sound, report)
@@ -226,6 +230,7 @@ func TestStateAtWithAGap(t *testing.T) {
 	}{
 		{history.Moment{Zxid: 4}, true}, {history.Moment{Zxid: 5}, false}, {history.Moment{Zxid: 7}, false},
 		{history.Moment{Time: noon.Add(3*time.Minute + time.Second)}, true}, {history.Moment{Time: noon.Add(20 * time.Minute)}, false},
+		{history.Moment{}, false},
 	} {
 		if _, err := StateAt(t.Context(), string(dir), os.Getenv, tt.at); (err == nil) != tt.fine {
 			t.Errorf("%+v: %v", tt.at, err)

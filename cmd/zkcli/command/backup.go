@@ -289,6 +289,7 @@ func (c *Call) backupVerify(ctx context.Context, at string) error {
 			sound.Segments = append(sound.Segments, a.Segments[i])
 		}
 	}
+	err = errors.Join(append([]error{err}, a.Gaps(ctx)...)...)
 	return errors.Join(c.backups(&sound), err)
 }
 
