@@ -2,6 +2,7 @@ package edge
 
 import (
 	"bytes"
+	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +38,8 @@ type conn struct {
 
 	caller caller  // guarded by Edge.mu
 	user   *string // whom the edge speaks for, or nil: likewise; only the goroutine that reads from the client changes it
+
+	silent *list.Element // its place in Edge.silent, or nil: likewise
 
 	shared *shared // the memory that it has, or nil
 

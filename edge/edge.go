@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"container/list"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -84,6 +85,7 @@ type Edge struct {
 	identities *table         // what Options.Identities say, or nil
 	conns      map[*conn]bool // true for those that may have a session
 	admitted   int            // of them
+	silent     list.List      // the *conn that have asked for no session yet, oldest first
 }
 
 // port is a listener.
@@ -247,17 +249,26 @@ func (o *Options) divide(servers int) (clients, others int) {
 	return max(min(o.MaxClients, left-others), 1), others
 }
 
-// take serves a client, or closes its connection if there are too many.
+// take serves a client. If there are too many, the oldest one that has asked for nothing yet makes room for it.
 func (e *Edge) take(nc net.Conn) {
 	c := newConn(e, nc)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.stop.Err() != nil || len(e.conns) >= e.o.MaxClients+e.spare {
-		e.figures.refused.Add(1)
+	if e.stop.Err() != nil {
 		nc.Close()
 		return
 	}
+	if len(e.conns) >= e.o.MaxClients+e.spare {
+		e.figures.refused.Add(1)
+		oldest := e.silent.Front()
+		if oldest == nil {
+			nc.Close()
+			return
+		}
+		e.silent.Remove(oldest).(*conn).nc.Close()
+	}
 	e.conns[c] = false
+	c.silent = e.silent.PushBack(c)
 	e.work.Add(1)
 	go c.serve()
 }
@@ -271,6 +282,15 @@ func (e *Edge) gone(c *conn) {
 		e.admitted--
 	}
 	delete(e.conns, c)
+	e.heardLocked(c)
+}
+
+// heardLocked says that a connection is not silent any more, or has ended.
+func (e *Edge) heardLocked(c *conn) {
+	if c.silent != nil {
+		e.silent.Remove(c.silent) // does nothing if it has made room
+		c.silent = nil
+	}
 }
 
 // overrun is how many bytes wait for clients that read slowly, before no more clients are taken.
@@ -280,6 +300,7 @@ const overrun = 256 << 20
 func (e *Edge) admit(c *conn) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.heardLocked(c)
 	if e.admitted >= e.o.MaxClients || e.figures.queued.Load() > overrun {
 		e.figures.refused.Add(1)
 		return false

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -516,6 +517,34 @@ func TestTooManyClients(t *testing.T) {
 	old(t, address) // in its place, at the latest when the edge has noticed: the client tries again
 }
 
+// TestSilentClientsMakeRoom: connections that say nothing keep nobody else away.
+func TestSilentClientsMakeRoom(t *testing.T) {
+	s := zktest.Start(t)
+	e, address := start(t, s.ConnectString(), func(o *Options) { o.Descriptors = 3 }) // one client, and one connection more
+	var silent []net.Conn
+	for range 5 {
+		nc, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		nc.SetDeadline(time.Now().Add(patience))
+		silent = append(silent, nc)
+	}
+	for _, nc := range silent[:3] {
+		if _, err := nc.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Error("an older one is still there:", err)
+		}
+	}
+	old(t, address)
+	if got := say(t, address, "ruok"); got != "imok" {
+		t.Errorf("ruok: %q", got)
+	}
+	if n := e.figures.refused.Load(); n < 3 {
+		t.Errorf("%d refused", n)
+	}
+}
+
 // TestGoesBeforeItsSession: a client that goes while no server is reached takes nothing any more, whatever timeout it has asked for. What one that stays has sent
 // meanwhile is answered when there is a server.
 func TestGoesBeforeItsSession(t *testing.T) {
@@ -601,8 +630,12 @@ func TestDescriptors(t *testing.T) {
 	}
 	defer idle.Close()
 	until(t, "there are not four", func() bool { return e.left() >= 4 })
-	if got := say(t, address, "ruok"); got != "" || e.left() != 4 {
-		t.Errorf("one too many is told %q, and there are %d", got, e.left())
+	if got := say(t, address, "ruok"); got != "imok" {
+		t.Errorf("the fifth is told %q", got)
+	}
+	idle.SetDeadline(time.Now().Add(patience))
+	if _, err := idle.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("the fourth has made no room:", err)
 	}
 }
 

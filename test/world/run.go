@@ -130,7 +130,7 @@ func (t tools) environment(kind, home string) []string {
 	env := []string{"ON=" + kind, "PROGRAM=" + home, "ZKD=" + t.zkd, "APACHE=" + t.apache}
 	if kind == edge { // servers that a program starts have an edge each
 		wrapper, _ := filepath.Abs(filepath.Join(here, "edge", "zkd"))
-		env = append(env, "ON="+zkd, "ZKD="+wrapper, "REAL="+t.zkd)
+		env = append(env, "ON="+zkd, "ZKD="+wrapper, "REAL="+t.zkd, "OWN=10000") // OWN: below the ports of outgoing connections
 	}
 	return env
 }

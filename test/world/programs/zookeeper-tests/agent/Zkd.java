@@ -11,7 +11,10 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
 
-/** One process of zkd. The variable ZKD names the program, and the property zkd.logs a directory for what it prints. */
+/**
+ * One process of zkd. The variable ZKD names the program, and the property zkd.logs a directory for what it prints.
+ * If an edge serves at its port for clients, the variable OWN tells how far above it the server's own port is.
+ */
 final class Zkd {
     private static final long STOP_SECONDS = 30;
 
@@ -20,7 +23,7 @@ final class Zkd {
     private final Thread atExit;
 
     Zkd(Path file, int port) throws IOException {
-        this.port = port;
+        this.port = port + Integer.parseInt(System.getenv().getOrDefault("OWN", "0"));
         List<String> command = new ArrayList<>(List.of(System.getenv("ZKD")));
         Map<String, String> settings = Settings.of(file);
         settings.forEach((key, value) -> {
