@@ -10,8 +10,9 @@ import (
 // Reads can be answered from a memory that a feed keeps, as if the session's server had answered them. Three rules make that look like one server:
 //
 //   - The memory answers only while nothing of the session is under way, and it has everything that the session has seen.
-//   - If watches of the client are at the server, an answer shows what the session has seen already: a node that has not changed since. Without
-//     such watches it may show something newer, which the session then has seen.
+//   - If watches of the client are at the server, an answer shows what the session has seen already: a node that has not changed since. There is
+//     none after an event until a reply shows that all events of its transaction have come. Without such watches it may show something newer,
+//     which the session then has seen.
 //   - A request that goes to the server takes the client's watches of the memory along. The server is first made to have what the session has seen,
 //     by a sync, and then sets the watches as after the loss of a connection: it tells what they have missed.
 //
@@ -84,6 +85,7 @@ type Recalled struct {
 // Recalls answers a read by what the memory knows, if that is what one server could show.
 func (s *Session) Recalls(op jute.OpCode, q *jute.PathWatchRequest, n *Remembered) (r Recalled) {
 	seen, free := s.Seen(), s.local || s.Watches.Empty()
+	told := s.last <= s.shown // all events of what the client has seen
 	free = free || memoryAhead.Planted()
 	old := seen > n.Zxid
 	old = old && !memoryOld.Planted()
@@ -93,7 +95,7 @@ func (s *Session) Recalls(op jute.OpCode, q *jute.PathWatchRequest, n *Remembere
 		return Recalled{Behind: true}
 	case n.Since > n.Zxid && seen <= n.Zxid:
 		return r
-	case !free && (q.Watch || n.Since > s.shown):
+	case !free && (q.Watch || n.Since > s.shown || !told):
 		return r
 	case lists && n.Exists && !n.Whole:
 		return r

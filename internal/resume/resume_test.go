@@ -177,6 +177,29 @@ func TestMissed(t *testing.T) {
 	}
 }
 
+// TestRecallsBetweenEvents: a memory answers nothing between two events of a transaction, of which a client has watches at its server: its answer would
+// have a zxid up to which the client takes all events for told.
+func TestRecallsBetweenEvents(t *testing.T) {
+	s := New(5, 0, nil)
+	s.Connected(jute.FeatureExactlyOnce)
+	s.Watches.Set(Persistent, "/")
+	q, n := jute.PathWatchRequest{Path: "/b"}, Remembered{Exists: true, Since: 5, Zxid: 9}
+	if r := s.Recalls(jute.OpExists, &q, &n); !r.Answered || r.Zxid != 5 {
+		t.Errorf("before: %+v", r)
+	}
+	first := event(9, jute.EventCreated, "/")
+	if s.Hears(first) {
+		s.Told(first)
+	}
+	if r := s.Recalls(jute.OpExists, &q, &n); r.Answered || s.Seen() != 9 {
+		t.Errorf("between two events: %+v, seen %v", r, s.Seen())
+	}
+	s.Replied(9)
+	if r := s.Recalls(jute.OpExists, &q, &n); !r.Answered || r.Zxid != 9 {
+		t.Errorf("after a reply: %+v", r)
+	}
+}
+
 // TestAsksWatches: each request that sets watches sets those that it names, once it has a reply without an error.
 func TestAsksWatches(t *testing.T) {
 	all := jute.SetWatchesRequest{Data: []string{"/data"}, Exist: []string{"/exist"}, Child: []string{"/child"}, Persistent: []string{"/persistent"}, PersistentRecursive: []string{"/recursive"}}
