@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/zkd-project/zkd/internal/mux/streams"
 )
 
 const (
@@ -128,13 +130,15 @@ func (p *Pool) trunk(address string) *trunk {
 func (p *Pool) choose(t *trunk) (least *carrying, full bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	fewest := 0
+	var have []int
 	for _, c := range t.open {
-		if n := c.Streams(); least == nil || n < fewest {
-			least, fewest = c, n
-		}
+		have = append(have, c.Streams())
 	}
-	return least, len(t.open) < p.most && fewest >= spread
+	i, full := streams.Place(have, spread, p.most)
+	if i < 0 {
+		return nil, false
+	}
+	return t.open[i], full
 }
 
 // connect opens a connection that carries streams.
