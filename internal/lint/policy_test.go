@@ -76,7 +76,7 @@ const ours = `
 	                   server/fair server/limits server/session server/zab
 	server/zab/behavior: jute server/zab
 	server/zab/transport: jute internal/accept internal/format internal/keystore internal/misdial internal/pause server/limits server/secure server/zab
-	server/sim:        jute internal/exact internal/fault internal/mutant internal/resume internal/subtrees internal/testing/crashfs internal/vfs server/auth server/away server/clients/line server/clients/line/register server/clients/line/views server/copies server/datadirs server/datatree server/evaluate server/feed server/limits server/replica server/session
+	server/sim:        jute internal/exact internal/fault internal/mutant internal/mux/streams internal/resume internal/subtrees internal/testing/crashfs internal/vfs server/auth server/away server/clients/line server/clients/line/register server/clients/line/views server/copies server/datadirs server/datatree server/evaluate server/feed server/limits server/replica server/session
 	                   server/snapshot server/state server/wal server/watch server/zab server/zab/behavior
 
 	# Lists and records in memory.

@@ -86,6 +86,7 @@ type Recalled struct {
 func (s *Session) Recalls(op jute.OpCode, q *jute.PathWatchRequest, n *Remembered) (r Recalled) {
 	seen, free := s.Seen(), s.local || s.Watches.Empty()
 	told := s.last <= s.shown // all events of what the client has seen
+	told = told || memoryBetween.Planted()
 	free = free || memoryAhead.Planted()
 	old := seen > n.Zxid
 	old = old && !memoryOld.Planted()

@@ -50,8 +50,9 @@ type request struct {
 	feed    *clientFeed // that it is about
 	auth    []jute.ID
 
-	exact     bool  // with reqCreateSession and reqResume: the client wants exactly-once
-	confirmed int64 // of a write of an exactly-once session; with exact also here
+	via       *carried // what it came by at its server, or nil
+	exact     bool     // with reqCreateSession and reqResume: the client wants exactly-once
+	confirmed int64    // of a write of an exactly-once session; with exact also here
 }
 
 var reqNames = [...]string{"", "create session", "resume", "write", "sync", "read", "ping", "close", "set watches", "reconfig", "feed", "page", "gathered ping"}
@@ -208,6 +209,7 @@ func (s *Sim) deafen(c *client) {
 	us := s.between(s.cfg.SessionMs*50, s.cfg.SessionMs*1500)
 	c.deaf = s.now + us
 	s.afterUndo(us, func() {
+		s.listens(c)
 		for _, n := range s.nodes {
 			for _, open := range slices.Clone(n.conns) {
 				if open.client == c.id {

@@ -108,7 +108,9 @@ type Config struct {
 	Edges int
 	// Cached says which subtrees edges have in memory: 0 none, 1 everything, 2 two nodes.
 	Cached int
-	Away   bool // every other client accepts a read-only session of an edge without a server
+	// Carriers is how many connections to a server carry the sessions of an edge, at most; 0: each session has its own. Window and MaxOut are of package streams.
+	Carriers, Window, MaxOut int
+	Away                     bool // every other client accepts a read-only session of an edge without a server
 
 	// Feeds is every how many clients one follows changes; 0 means none.
 	Feeds     int
@@ -221,6 +223,7 @@ func (c *Config) String() string {
 	say(c.AdmitLearners, "admitlearners joiners=%d autopilot=%d", c.Joiners, c.AutopilotMs)
 	say(c.Exact > 0, "exact=%d", c.Exact)
 	say(c.Edges > 0, "edges=%d cached=%d away=%v", c.Edges, c.Cached, c.Away)
+	say(c.Carriers > 0, "carriers=%d window=%d maxout=%d", c.Carriers, c.Window, c.MaxOut)
 	say(c.Feeds+c.Streams > 0, "feeds=%d streams=%d feedbytes=%d maxfeeds=%d", c.Feeds, c.Streams, c.FeedBytes, c.MaxFeeds)
 	say(c.Standbys > 0, "standbys=%d site=%d", c.Standbys, c.Site)
 	say(c.Views > 0, "views=%d viewms=%d viewbytes=%d", c.Views, c.ViewMs, c.ViewBytes)

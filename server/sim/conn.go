@@ -26,6 +26,7 @@ type conn struct {
 	n       *node
 	origin  uint64
 	client  int
+	via     *carried // that carries it, or nil
 	attempt uint32
 	asked   []request // not answered, in their order
 	refused bool      // the next answer is to a request without a transaction
@@ -82,20 +83,30 @@ func (c *conn) Kill() {
 	n, s := c.n, c.n.s
 	c.killed, c.fed = true, [maxFeeds]fedGhost{}
 	c.line.Kill()
-	s.toClient(n, c.client, &reply{attempt: c.attempt, closed: true})
+	c.tell(&reply{attempt: c.attempt, closed: true})
 	s.soon(n, func() { n.forget(c) })
 }
 
 // Sent takes a frame that the line sends. The client has it in order.
 func (c *conn) Sent(size int) {
 	out := c.line.Outbox.Unsent().Last()
+	if c.via == nil {
+		c.n.s.sent(c.n, c, out[len(out)-size:])
+		return
+	}
+	frames := len(c.via.frames) + 1
 	c.n.s.sent(c.n, c, out[len(out)-size:])
+	if len(c.via.frames) < frames {
+		c.via.frames = append(c.via.frames, message{}) // what follows says more
+	}
 }
 
 // flush ends a connection whose last frame was sent, and drops what Sent has taken, unless the client does
 // not read.
 func (c *conn) flush() {
-	if s := c.n.s; s.now >= s.clients[c.client].deaf {
+	if s := c.n.s; c.via != nil {
+		c.via.flush()
+	} else if s.now >= s.clients[c.client].deaf {
 		if out := c.line.Outbox.Take(); out != nil {
 			out.Release()
 		}
@@ -229,12 +240,16 @@ func (s *Sim) serve(n *node, client int, req *request) {
 		s.openConn(n, client, req)
 		return
 	case opens || c == nil:
-		s.toClient(n, client, &reply{kind: req.kind, attempt: req.attempt, closed: true})
+		s.refuse(n, client, req)
 		return
 	case c.line.Outbox.Ends():
 		return
 	case req.kind == reqGathered:
-		s.gathered(n, c, req)
+		r := &reply{kind: req.kind, origin: c.origin, attempt: c.attempt, zxid: c.last, asked: req.sent}
+		if !s.gathered(n, c, req.sent) {
+			r.err = jute.ErrUnimplemented
+		}
+		s.toClient(n, c.client, r)
 		return
 	}
 	if c.upgrade != nil {
@@ -348,17 +363,16 @@ func (s *Sim) heard(n *node, c *conn) {
 	}
 }
 
-// gathered handles a ping that an edge has gathered with others.
-func (s *Sim) gathered(n *node, c *conn, req *request) {
-	r := &reply{kind: req.kind, origin: c.origin, attempt: c.attempt, zxid: c.last, asked: req.sent, err: jute.ErrUnimplemented}
-	if c.upgrade == nil && c.line.Pinged(n.localTime(), n.rep.AnswersUntil()) {
-		s.stats.Gathered++
-		r.err = 0
-		s.heard(n, c)
-		s.checkOwner(n, c, r)
-		s.promise(n, c, reqPing, req.sent)
+// gathered handles a ping that an edge has gathered with others, and reports whether it was enough.
+func (s *Sim) gathered(n *node, c *conn, sent uint64) bool {
+	if c.upgrade != nil || !c.line.Pinged(n.localTime(), n.rep.AnswersUntil()) {
+		return false
 	}
-	s.toClient(n, c.client, r)
+	s.stats.Gathered++
+	s.heard(n, c)
+	s.checkOwner(n, c, &reply{kind: reqGathered, zxid: c.last})
+	s.promise(n, c, reqPing, sent)
+	return true
 }
 
 var (
@@ -397,7 +411,7 @@ const features = jute.FeatureFeed | jute.FeaturePaging | jute.FeatureOperations
 
 // openConn begins a connection, with a new or an existing session.
 func (s *Sim) openConn(n *node, client int, req *request) {
-	c := &conn{n: n, origin: n.newOrigin(), client: client, attempt: req.attempt, asked: []request{*req}}
+	c := &conn{n: n, origin: n.newOrigin(), client: client, via: req.via, attempt: req.attempt, asked: []request{*req}}
 	c.line.Begin(n.lines, c, c.origin)
 	asked := jute.ExtensionRequest{Features: features, Confirmed: req.confirmed}
 	if req.exact {
@@ -406,8 +420,11 @@ func (s *Sim) openConn(n *node, client int, req *request) {
 	c.line.Extend(asked)
 	admission := line.Admission{Service: n.service, Serving: n.service != 0, ID: req.session, Seen: req.seen}
 	if n.lines.Admit(&c.line, &admission) != nil {
-		s.toClient(n, client, &reply{kind: req.kind, attempt: req.attempt, closed: true})
+		s.refuse(n, client, req)
 		return
+	}
+	if req.via != nil {
+		req.via.conn = c
 	}
 	n.register.Add(&c.line, "", register.Direct, register.Most{})
 	n.conns = append(n.conns, c)
@@ -451,7 +468,7 @@ func (s *Sim) sent(n *node, c *conn, frame []byte) {
 		var e jute.WatcherEvent
 		e.Decode(&d)
 		s.checkUnread(c, frame)
-		s.toClient(n, c.client, &reply{attempt: c.attempt, event: e.Type, path: strings.Clone(e.Path), zxid: max(0, h.Zxid), level: s.levelOf(c)})
+		c.tell(&reply{attempt: c.attempt, event: e.Type, path: strings.Clone(e.Path), zxid: max(0, h.Zxid), level: s.levelOf(c)})
 	case jute.XidFeed:
 		s.sentFeed(n, c, frame)
 	default:
@@ -489,7 +506,7 @@ func (s *Sim) sentOpening(n *node, c *conn) {
 		s.ghost.resumed(r.session, c.origin)
 	}
 	s.promised(n, c, r)
-	s.toClient(n, c.client, r)
+	c.tell(r)
 }
 
 // answered checks an answer: S7, S8.
@@ -532,7 +549,7 @@ func (s *Sim) sentReply(n *node, c *conn, h *jute.ReplyHeader, body []byte) {
 	r.level = s.levelOf(c)
 	s.answered(n, c, &r)
 	s.promised(n, c, &r)
-	s.toClient(n, c.client, &r)
+	c.tell(&r)
 }
 
 // checkOwner checks that a server that answers a connection does not know that another one owns
@@ -559,6 +576,27 @@ func (s *Sim) checkAhead(n *node, origin uint64) {
 	if s.ghost.ahead[origin] {
 		s.fail("S8", "server %d gives a session to connection %#x, which has seen what nobody has", n.id, origin)
 	}
+}
+
+// tell sends the client a reply.
+func (c *conn) tell(r *reply) {
+	if c.via == nil {
+		c.n.s.toClient(c.n, c.client, r)
+		return
+	}
+	if s := c.n.s; s.tracing {
+		s.trace(c.n, "answer client %d: %v", c.client, r)
+	}
+	c.via.tell(r)
+}
+
+// refuse ends a connection that has no session.
+func (s *Sim) refuse(n *node, client int, req *request) {
+	if req.via != nil {
+		req.via.close()
+		return
+	}
+	s.toClient(n, client, &reply{kind: req.kind, attempt: req.attempt, closed: true})
 }
 
 // toClient sends a reply, which a client that does not read gets later.

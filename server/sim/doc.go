@@ -150,6 +150,18 @@
 //     there at its zxid (package away).
 //   - X8: no client waits for a silent server until it gives up: its edge has moved before.
 //
+// In most of these runs few connections carry the sessions of an edge to a server, by the rules of package streams. They break, stall, say nothing, or take no
+// more sessions, and what they carry is read in pieces, late, or not at all.
+//
+//   - Y1: the bytes of a stream come as they were sent, in their order, each once, and before its end.
+//   - Y2: no side breaks the rules of the other one, as to credit and to numbers.
+//   - Y3: while nothing is under way on a connection, bytes wait to be sent only of streams whose other side has not read what came before.
+//   - Y4: a ping is answered, and counts as heard only if the session's line has heard it.
+//   - Y5: then both sides have the same streams. At the end these are those of the sessions that edges have (Liveness).
+//   - Y6: an edge opens no stream on a connection that was silent while one waited, or after the server has said that it takes no more.
+//   - Y7: a stream that is not read holds no more than its window, and what was not moved.
+//   - Y8: a connection that takes no more streams ends none.
+//
 // # Standbys
 //
 // In some runs servers at another site copy the ensemble, by the rules of package copies: they follow the log of any server, a

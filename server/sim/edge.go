@@ -15,7 +15,7 @@ import (
 // Edges: some clients have their sessions through an edge, in exactly-once sessions upstream. What an edge decides are the rules of package resume; here are
 // its connections. When one to a server is lost, the client's own stays: all checks of clients are those of one long connection.
 //
-// Many sessions on one connection are not simulated, nor identities.
+// Identities are not simulated.
 
 // numEdges is how many edges there are.
 const numEdges = 2
@@ -35,6 +35,7 @@ type relay struct {
 
 	away    *readonly.Session // a read-only one, or nil
 	asked   request           // of the client, for a session
+	stream  *carried          // to a server, on a connection that carries others, or nil
 	born    bool              // the client has it
 	over    bool              // the client's connection has ended
 	spoke   uint64            // when the client sent something, µs
@@ -96,6 +97,7 @@ func (c *Config) drawEdges(r *rand.Rand) {
 		if c.Edges > 0 {
 			c.Cached = pick(r, 0, 1, 2)
 			c.Away = c.Cached > 0 && r.IntN(2) == 0
+			defer c.drawCarriers(func(of ...int) int { return pick(r, of...) })
 		}
 		if c.Cached > 0 {
 			c.Pipeline = min(c.Pipeline, pick(r, 1, 2, 16)) // nothing else is under way when a memory answers
@@ -129,6 +131,7 @@ func (e *relay) reach() {
 		e.end("no server was reached")
 		return
 	}
+	e.hangUp()
 	c.attempt++
 	attempt := c.attempt
 	if s.now >= s.cut[e.edge] {
@@ -142,7 +145,11 @@ func (e *relay) reach() {
 		if s.phase == phaseLive {
 			n = s.nodes[s.core[s.rng.IntN(len(s.core))]]
 		}
-		s.afterPacket(evToServer, n, s.between(10, 500), &packet{to: n.idx, client: c.id, req: req})
+		if s.cfg.Carriers > 0 {
+			e.dial(n, req)
+		} else {
+			s.afterPacket(evToServer, n, s.between(10, 500), &packet{to: n.idx, client: c.id, req: req})
+		}
 	}
 	s.afterUndo(min(timeout/3, s.cfg.SessionMs*500), func() {
 		if c.relay == e && c.attempt == attempt {
@@ -153,6 +160,7 @@ func (e *relay) reach() {
 
 // retry tries another server soon.
 func (e *relay) retry() {
+	e.hangUp()
 	e.c.attempt++ // what comes of the last attempt does not count
 	attempt := e.c.attempt
 	e.s.afterUndo(e.s.between(e.s.cfg.ElectionMs*20, e.s.cfg.ElectionMs*200), func() {
@@ -199,6 +207,7 @@ func (e *relay) received(r *reply) {
 func (e *relay) connected(r *reply) {
 	s, c := e.s, e.c
 	if r.err != 0 {
+		defer e.hangUp()
 		if s.ghost.lives(e.asked.session, e.asked.sent) {
 			s.fail("S4", "an edge is told that session %v of client %d has expired; it lives", e.asked.session, c.id)
 		}
@@ -349,6 +358,10 @@ func (e *relay) ping() {
 func (e *relay) gather() {
 	s, signs, within := e.s, e.signs, resume.PingWithin(e.timeout())
 	signs.Writes(s.elapsed() + within)
+	if e.stream != nil {
+		e.stream.ping(within)
+		return
+	}
 	s.afterUndo(s.between(0, uint64(within.Microseconds())), func() {
 		if e.server != nil && e.signs == signs {
 			e.transmit(request{kind: reqGathered})
@@ -398,7 +411,8 @@ func (e *relay) look(signs *resume.Signs) {
 // checkPatience checks that no client waits for a silent server until it gives up, which it does two thirds of its timeout after it asked and was told something: X8.
 // For how long there was no server at all does not count.
 func (e *relay) checkPatience() {
-	if e.server == nil || !e.unheard || len(e.calls) == 0 {
+	unheard := e.unheard || e.stream != nil && e.stream.end().dumb
+	if e.server == nil || !unheard || len(e.calls) == 0 {
 		return
 	}
 	if waits := e.s.now - max(e.told, e.calls[0].req.sent, e.began); waits >= uint64(e.timeout().Microseconds())*2/3 {
@@ -440,6 +454,10 @@ func (e *relay) transmit(req request) {
 		return
 	}
 	req.origin, req.attempt, req.session, req.auth, req.floor, req.sent = e.origin, e.c.attempt, e.asked.session, e.c.address(), s.ghost.acked, s.now
+	if e.stream != nil {
+		e.stream.ask(req)
+		return
+	}
 	s.afterPacket(evToServer, e.server, s.transit(), &packet{to: e.server.idx, client: e.c.id, req: req})
 }
 
@@ -628,7 +646,13 @@ func (e *relay) lost() {
 
 // leave gives up the connection upstream. Its server learns of it soon, or late.
 func (e *relay) leave() {
+	carried := e.stream != nil
+	e.hangUp()
 	if e.server == nil {
+		return
+	}
+	if carried {
+		e.server, e.origin, e.restoring = nil, 0, false
 		return
 	}
 	s, late := e.s, e.s.transit()
@@ -782,9 +806,12 @@ func (s *Sim) troubleEdge() {
 			t.known = false
 		}
 	}
+	if s.cfg.Carriers > 0 {
+		defer s.troubleCarriers(edge, what)
+	}
 	for _, c := range s.clients {
 		e := c.relay
-		if e == nil || e.edge != edge || e.over {
+		if e == nil || e.edge != edge || e.over || s.cfg.Carriers > 0 && (what == 3 || what > 4) {
 			continue
 		}
 		switch {

@@ -501,7 +501,7 @@ func (s *Sim) sentFeed(n *node, c *conn, frame []byte) {
 		s.checkHistory(n)
 		*g = fedGhost{}
 	}
-	s.toClient(n, c.client, &reply{attempt: c.attempt, frame: bytes.Clone(frame), displaced: displaced})
+	c.tell(&reply{attempt: c.attempt, frame: bytes.Clone(frame), displaced: displaced})
 }
 
 // cursorOf returns the zxid up to which a feed of a connection has sent everything.

@@ -4,10 +4,12 @@ package sim
 
 import (
 	"flag"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"github.com/zkd-project/zkd/internal/mutant"
+	"github.com/zkd-project/zkd/server/clients/line"
 )
 
 var (
@@ -185,7 +187,7 @@ func often(c *Config, faults ...Fault) {
 
 // behindEdges has all clients behind edges, which lose their connections again and again, while clients watch.
 func behindEdges(c *Config) {
-	c.Edges, c.Cached, c.Away, c.WatchPct, c.Pipeline, c.ClosePct = 1, 0, false, 60, 16, 0
+	c.Carriers, c.Edges, c.Cached, c.Away, c.WatchPct, c.Pipeline, c.ClosePct = 0, 1, 0, false, 60, 16, 0
 	c.Local, c.MixedMs, c.BigPct, c.MovePct, c.DozePct, c.DeafPct, c.MaxFeeds, c.Loud = 0, 0, 0, 0, 0, 0, 0, 0
 	c.FeedBytes, c.SessionMs, c.Capacity, c.HerdPct = 1<<18, c.ElectionMs*8, 0, 0
 	c.Site, c.Standbys = SiteStays, 0
@@ -194,6 +196,26 @@ func behindEdges(c *Config) {
 	c.Faults = [numFaults]uint64{}
 	often(c, FaultEdge)
 	c.Faults[FaultEdge] = max(1, c.ElectionMs/4)
+}
+
+// carries has edges whose connections carry the sessions of many clients, and which lose, stall and quit them.
+func carries(c *Config) {
+	behindEdges(c)
+	c.Carriers, c.Window, c.MaxOut = 1, pick(rand.New(rand.NewPCG(c.Seed, 0)), 60, 300, 2000), 1000
+	c.DeafPct, c.Unread, c.HangPct, c.Faults[FaultEdge] = 2, line.UnreadLimit, 30, c.ElectionMs
+}
+
+// carriesEvents has edges with memories, to which the events of a transaction come one by one.
+func carriesEvents(c *Config) {
+	behindEdges(c)
+	c.Carriers, c.Window, c.MaxOut, c.Cached, c.Pipeline, c.ThinkUs = 1, 60, 300, 2, 1, 2000
+	c.Steps, c.TreePct, c.WatchPct, c.Faults[FaultEdge] = 16000, 30, 30, c.ElectionMs*4
+}
+
+// carriesIdle has clients that do little but ping.
+func carriesIdle(c *Config) {
+	carries(c)
+	c.Steps, c.ThinkUs, c.Faults[FaultEdge], c.SessionMs = 20000, c.ElectionMs*200, c.ElectionMs*5, c.ElectionMs*16
 }
 
 // behindSilence has servers that are silent.
@@ -252,6 +274,24 @@ func behindLaggards(c *Config) {
 var focuses = map[string]func(*Config){
 	"relay-memory-missed-unseen": behindLaggards,
 	"relay-memory-old":           behindMemories,
+	"relay-memory-between":       carriesEvents,
+	"mux-no-credit":              carries,
+	"mux-beyond-credit":          carries,
+	"mux-end-overtakes":          carries,
+	"mux-silent-kept":            carriesIdle,
+	"mux-ping-unheard":           carriesIdle,
+	"mux-never-moved":            carries,
+	"stream-credit-twice":        carries,
+	"stream-held-up":             carries,
+	"stream-unread-moved":        carries,
+	"stream-late-refused":        carries,
+	"stream-number-kept":         carries,
+	"stream-refused-kept":        func(c *Config) { carries(c); c.Faults[FaultEdge], c.MovePct = c.ElectionMs/4, 10 },
+	"stream-quit-unheard":        carries,
+	"stream-quit-ends":           carries,
+	"stream-ping-late":           carriesIdle,
+	"stream-ping-forgotten":      carriesIdle,
+	"stream-ended-answered":      func(c *Config) { carriesIdle(c); c.MovePct, c.HangPct = 10, 0 },
 	"relay-memory-ahead":         behindMemories,
 	"relay-memory-busy":          behindMemories,
 	"relay-memory-unsynced":      laggingMemories,

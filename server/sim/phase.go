@@ -256,6 +256,7 @@ func (s *Sim) converge() {
 		}
 		return true
 	})
+	s.runUntil("streams are left of sessions that edges have given up", s.carriersTidy)
 	s.runUntil("not all standbys have everything", s.allCopied)
 	s.checkFeedsSent()
 	if skipped := s.ghost.tree.Stats().Skipped; skipped > 0 {

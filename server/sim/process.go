@@ -205,11 +205,12 @@ func (s *Sim) crash(n *node, power bool) {
 	n.alive = false
 	n.hadFile = fileSpan{n.list, s.now}
 	for _, c := range n.conns {
-		if c.killed {
+		if c.killed || c.via != nil {
 			continue
 		}
 		s.toClient(n, c.client, &reply{attempt: c.attempt, closed: true})
 	}
+	s.dropCarriers(n)
 	n.process = process{}
 	s.loseUnsynced(n, power)
 	s.dropLinks(n)

@@ -35,6 +35,7 @@ func Shrink(r Result) Result {
 		func(c *Config) { c.Standbys, c.Site = 0, SiteStays },
 		func(c *Config) { c.Site = SiteStays },
 		func(c *Config) { c.Edges = 0 },
+		func(c *Config) { c.Carriers = 0 },
 		func(c *Config) { c.Away = false },
 		func(c *Config) { c.Cached = 0 },
 		func(c *Config) { c.Steps = min(c.Steps, r.Failure.Step) },

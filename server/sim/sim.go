@@ -43,6 +43,7 @@ type Sim struct {
 	fedAt    uint64             // when the last event of a feed was sent, µs
 	cut      [numEdges]uint64   // until when an edge reaches no server, µs
 	memories []*memory          // of edges
+	carriers []*carrier         // of edges
 	plans    []zab.Members      // lists that operators are distributing
 	retired  uint64             // until when the nemesis wants the ensemble to be, µs
 	lives    uint32             // the most of a server at an earlier site

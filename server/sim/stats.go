@@ -43,6 +43,9 @@ type Stats struct {
 	Promotions, GivenUp, Emptied                      int // of them; entries that they lack; copies of earlier ensembles
 	Relays, RelayResumes, RelayReplays, RelayEnds     int
 	HandOvers                                         int
+	Carriers, CarriedStreams, CarriedWaits            int // of edges; times that bytes of a stream had to wait
+	CarriersDumb, CarriersSilent                      int // that said nothing, and of which an edge noticed it
+	CarriersStalled, CarriersQuit                     int
 	Remembers, Remembered, LocalEvents, WentUpstream  int // subtrees that edges have read; reads, events and watches of their memories
 	AwaySessions, AwayReads, AwayEvents               int // of edges without a server
 	Faults                                            [numFaults]int

@@ -17,7 +17,10 @@ func (s *Stream) Ping(within time.Duration) bool {
 		return false
 	}
 	c := s.c
-	if at := c.cfg.Now() + within; len(c.pings) == 0 || at < c.pingsBy {
+	at := c.cfg.Now() + within
+	earlier := at < c.pingsBy
+	earlier = earlier && !pingLate.Planted()
+	if len(c.pings) == 0 || earlier {
 		c.pingsBy = at
 	}
 	s.pinging = true
@@ -29,6 +32,9 @@ func (s *Stream) Ping(within time.Duration) bool {
 func (c *Side) sendPings() {
 	var ids []byte
 	for _, s := range c.pings {
+		if pingForgotten.Planted() && len(ids) > 0 {
+			break
+		}
 		if s.pinging && s.err == nil {
 			ids = binary.BigEndian.AppendUint32(ids, s.id)
 			s.asks()
@@ -59,10 +65,12 @@ func (c *Side) pinged(ids []byte) (list []*Stream, _ error) {
 func (c *Side) Answer(pings []*Stream, enough []bool) {
 	var pongs, others []byte
 	for i, s := range pings {
+		over := s.closed
+		over = over && !endedAnswered.Planted()
 		heard := enough[i]
 		heard = heard || pingUnheard.Planted()
 		switch {
-		case s.closed:
+		case over:
 		case heard:
 			pongs = binary.BigEndian.AppendUint32(pongs, s.id)
 		default:

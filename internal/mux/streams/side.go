@@ -95,7 +95,9 @@ func (c *Side) Quit() {
 
 // Over reports whether the connection ends, when what waits is written: it takes no more streams, and has none.
 func (c *Side) Over() bool {
-	return c.quits && len(c.streams) == 0 && (c.leaves || len(c.ending) == 0)
+	used := len(c.streams) > 0 || len(c.ending) > 0 && !c.leaves
+	used = used && !quitEnds.Planted()
+	return c.quits && !used
 }
 
 // Fail ends the connection with all streams, which it returns. The first error counts.
@@ -183,7 +185,9 @@ func (c *Side) Handle(h *Header, body []byte) (news News, err error) {
 		if c.cfg.Accept != nil || h.Stream != 0 {
 			return news, errors.New("the other side can't accept streams, and says that it does no more")
 		}
-		c.Quit()
+		if !quitUnheard.Planted() {
+			c.Quit()
+		}
 		return news, nil
 	case KindPings:
 		news.Pings, err = c.pinged(body)
@@ -195,8 +199,11 @@ func (c *Side) Handle(h *Header, body []byte) (news News, err error) {
 	s, err := c.stream(h.Kind, h.Stream)
 	switch {
 	case err != nil:
+	case numberKept.Planted() && s == nil:
 	case s == nil && h.Kind == KindEnd:
 		delete(c.ending, h.Stream)
+	case lateRefused.Planted() && s == nil:
+		err = io.ErrUnexpectedEOF
 	case s == nil: // it was sent before the other side knew
 	case h.Kind == KindData:
 		err = s.take(body)
@@ -226,7 +233,9 @@ func (c *Side) opened(id uint32, whose []byte) (news News, err error) {
 	s := c.cfg.Accept()
 	c.add(s, id)
 	if c.quits { // the other side does not know yet
-		s.Close()
+		if !refusedKept.Planted() {
+			s.Close()
+		}
 		return news, nil
 	}
 	return News{Stream: s, Opened: true, Whose: string(whose)}, nil

@@ -65,7 +65,9 @@ func (s *Stream) Read(b []byte) int {
 		var credit [4]byte
 		binary.BigEndian.PutUint32(credit[:], uint32(s.owed))
 		s.c.frame(KindCredit, s.id, string(credit[:]))
-		s.owed = 0
+		if !creditTwice.Planted() {
+			s.owed = 0
+		}
 	}
 	return n
 }
@@ -79,6 +81,9 @@ func (s *Stream) take(b []byte) error {
 	moves = moves && !neverMoved.Planted()
 	if moves {
 		s.in, s.read = s.in[:copy(s.in, s.in[s.read:])], 0
+	}
+	if unreadMoved.Planted() && moves {
+		s.in = s.in[:0]
 	}
 	s.in, s.asked = append(s.in, b...), 0
 	return nil
@@ -111,6 +116,9 @@ func (s *Stream) Send(b []byte) int {
 	n := min(len(b), s.credit)
 	if beyondCredit.Planted() {
 		n = min(len(b), s.c.cfg.Window)
+	}
+	if heldUp.Planted() && s.c.anyWithoutCredit() {
+		n = 0
 	}
 	if n == 0 || s.c.Full() {
 		return 0
