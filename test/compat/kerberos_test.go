@@ -268,6 +268,44 @@ func TestKerberosClients(t *testing.T) {
 	t.Logf("COMPARED with Apache ZooKeeper %s", versionOf(t, reference(t)))
 }
 
+// TestKerberosEdge has clients of an edge that logs in with its keytab, also at a server that was killed; and one with a key of its own at an edge that does
+// not log in.
+func TestKerberosEdge(t *testing.T) {
+	t.Parallel()
+	k := startKerberos(t)
+	srv := k.start(zkd, k.keytab("service"), map[string]string{"zookeeper.sessionRequireClientSASLAuth": "true"})
+	zkcli, bob := buildZkcli(t), []string{"--sasl", "kerberos", "--sasl-user", "bob", "--kerberos-keytab", k.keytab("bob." + realm)}
+	isBob := func(edge *server, login ...string) {
+		t.Helper()
+		var out string
+		err := edge.waitFor("bob", func() bool {
+			out, _ = k.tryRun("", zkcli, slices.Concat([]string{"-server", edge.addr}, login, []string{"whoami"})...)
+			return strings.Contains(out, "sasl: bob@"+realm+"\n")
+		})
+		if err != nil {
+			t.Errorf("%v: %s\n%s", err, out, tail(edge.logFile(), 20))
+		}
+	}
+	start := func(login ...string) *server {
+		edge := &server{addr: fmt.Sprintf("localhost:%d", freeport.For(t, 1)[0]), dir: t.TempDir()}
+		upstream := strings.Replace(srv.addr, "127.0.0.1", "localhost", 1)
+		edge.args = append([]string{"env", "KRB5_CONFIG=" + k.conf, zkdBinary(t), "edge", "--upstream", upstream, "--listen", edge.addr}, login...)
+		if err := edge.launch(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(edge.kill)
+		return edge
+	}
+	edge := start(bob...)
+	isBob(edge)
+	isBob(start(), bob...)
+	srv.kill()
+	if err := srv.run(); err != nil {
+		t.Fatal(err)
+	}
+	isBob(edge)
+}
+
 // login makes the first token of bob with a ticket of the key distribution center.
 func (k *kerberos) token(of, service string, skew time.Duration) []byte {
 	k.t.Helper()

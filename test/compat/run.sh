@@ -33,7 +33,7 @@ deep='Kit(Python|Java)|Ensemble(Client|Kazoo|Random|Follower)|Recipes|SASLTokens
 # had, 3.8 takes its place.
 older='Differential|DifferentialRandom|EnsembleDifferential|EnsembleReadOnly'
 newer='DifferentialRandom39|EnsembleDifferential39|EnsembleReadOnly39'
-long='Kazoo|EnsembleCurator|TLSCurator|EnsembleFaults|KerberosClients|Moving|MovingEnsemble|Takeover|TakeoverRanAgain|Taskflow|Tooz|Patroni'
+long='Kazoo|EnsembleCurator|TLSCurator|EnsembleFaults|Kerberos(Clients|Edge)|Moving|MovingEnsemble|Takeover|TakeoverRanAgain|Taskflow|Tooz|Patroni'
 
 target=zkd clickhouse="" full="" tags=compat pattern="." set=quick
 while [ $# -gt 0 ]; do
