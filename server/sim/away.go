@@ -105,6 +105,20 @@ func (s *Sim) connectedAway(c *client, r *reply) {
 	s.restoreWatches(c)
 }
 
+// knownAway returns the zxid of the state in which the edge of a read-only session knows a node, or 0. Its answers may have an older one, that of the newest
+// change that they show.
+func (c *client) knownAway(path string) (known jute.Zxid) {
+	if !c.readOnly || c.relay == nil || c.relay.memory() == nil {
+		return 0
+	}
+	for _, t := range c.relay.memory().trees {
+		if t.known && t.tree.Holds(path) {
+			known = max(known, t.copy.Version)
+		}
+	}
+	return known
+}
+
 // chooseAway draws a request of a client with a read-only session.
 func (s *Sim) chooseAway(c *client, req *request) {
 	if req.kind = reqRead; s.percent(80) {

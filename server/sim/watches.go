@@ -159,7 +159,7 @@ func (s *Sim) checkWatches(c *client, z jute.Zxid) {
 	s.checkPersistent(c, z)
 	for i := range c.watches {
 		w := &c.watches[i]
-		if (c.restoring || c.readOnly) && w.list == watch.ExistList && !s.ghost.exists(w.path, z) {
+		if (c.restoring || c.readOnly) && w.list == watch.ExistList && !s.ghost.exists(w.path, max(z, c.knownAway(w.path))) {
 			w.since = max(w.since, z)
 		}
 		if ch, ok := s.ghost.missed(w, z); ok && !w.gone {
