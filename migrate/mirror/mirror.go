@@ -43,14 +43,16 @@ type Mirror struct {
 	member   bool          // the owner's file says so
 	accepted uint32
 	writer   *wal.Writer
+	reserve  func() int64 // bytes that the log has room for already
 	refs     []wal.SnapRef
 	newest   atomic.Pointer[wal.SnapRef] // of refs; nil for none
 	durable  atomic.Int64                // jute.Zxid
 	failure  atomic.Pointer[error]
 	taken    chan struct{} // closed when the snapshot that is being written has ended, whose goroutine has refs; nil for none
 	enough   int64         // bytes of log for a snapshot
-	looked   int64         // bytes of log when its room was looked at, as after each lookEach of them
+	unlooked int64         // bytes that were appended since its room was looked at, as after each lookEach of them
 	lookEach int64
+	maxQueue int64 // bounds what waits for the disk, in bytes. It is less than the room below which a disk is getting full
 }
 
 // Open opens the data of a mirror of such an ensemble; one of Apache's also if BecomeMember was interrupted
@@ -63,7 +65,7 @@ func Open(ctx context.Context, p data.Place, of datadirs.Copy, logger *zap.Logge
 	if err != nil {
 		return nil, err
 	}
-	m := &Mirror{dirs: dirs, place: p, log: logger, store: found.Store, ident: found.Identity, member: is == 0, enough: snapshotBytes, lookEach: 1 << 20,
+	m := &Mirror{dirs: dirs, place: p, log: logger, store: found.Store, ident: found.Identity, member: is == 0, enough: snapshotBytes, lookEach: 1 << 20, maxQueue: 16 << 20,
 		accepted: found.Core.Promise.Epoch, state: &state.State{Tree: found.Tree}, ensemble: found.Ensemble, refs: found.Snapshots}
 	m.place.Server = m.ident.Server
 	rec := found.Log
@@ -80,15 +82,13 @@ func Open(ctx context.Context, p data.Place, of datadirs.Copy, logger *zap.Logge
 	return m, nil
 }
 
-// maxQueue bounds what waits for the disk, in bytes. It is less than the room at which a snapshot is taken to make more.
-const maxQueue = 16 << 20
-
 // write begins to write the log.
 func (m *Mirror) write(l *wal.Log) {
+	m.reserve = l.Reserve
 	m.writer = wal.NewWriter(l, wal.WriterOptions{
 		Durable:  func(d wal.Durable) { m.durable.Store(int64(d.Zxid)) },
 		Fatal:    func(err error) { m.failure.Store(&err) },
-		MaxQueue: maxQueue,
+		MaxQueue: m.maxQueue,
 	})
 }
 
@@ -167,7 +167,7 @@ func (m *Mirror) Append(x *datatree.Txn, apply func() ([]datatree.Event, error))
 	if _, err := m.writer.Submit(batch...); err != nil {
 		return err
 	}
-	m.takeSnapshot()
+	m.takeSnapshot(len(batch[len(batch)-1].Payload))
 	return nil
 }
 
@@ -183,7 +183,7 @@ func (m *Mirror) AppendEntry(e *zab.Entry) error {
 	if _, err := m.writer.Submit(data.EntryRecord(e)); err != nil {
 		return err
 	}
-	m.takeSnapshot()
+	m.takeSnapshot(len(e.Data))
 	return nil
 }
 
@@ -229,7 +229,7 @@ func (m *Mirror) locked(change func() error) error {
 
 // Sync waits until everything is durable.
 func (m *Mirror) Sync() error {
-	if m.Last() == 0 {
+	if m.Last() <= m.Durable() { // a record would need room
 		return nil
 	}
 	return m.writer.SubmitWait(wal.Record{Kind: wal.CommitHint, Zxid: m.Last()})
@@ -290,30 +290,34 @@ func (m *Mirror) InstallState(ctx context.Context, tree *datatree.Tree, ensemble
 	return nil
 }
 
-// takeSnapshot begins a snapshot if enough of the log follows the last one, or if it makes room on a disk that is getting full. There
-// it waits for the one that is being written: what is appended before that has made room would take the last, and a log without room
-// is behind the state, of which no snapshot can be taken then.
-func (m *Mirror) takeSnapshot() {
-	tight, wants := m.room()
-	if m.taken != nil {
-		select {
-		case <-m.taken:
-			m.taken = nil
-		default:
-			if tight {
-				m.awaitSnapshot()
-			}
-			return
+// takeSnapshot begins a snapshot if enough of the log follows the last one, or if it makes room on a disk that is getting full. more bytes
+// were appended since the last call.
+func (m *Mirror) takeSnapshot(more int) {
+	write, due, last := m.store.Write, m.writer.Stats().SinceSnapRef >= m.enough, false
+	if m.unlooked += int64(more); m.unlooked >= m.lookEach {
+		m.unlooked = 0
+		if r, tight := m.room(); tight && r.WantsSnapshot() {
+			write, due, last = m.store.WriteForRoom, true, r.Waits
 		}
 	}
-	write, due := m.store.Write, m.writer.Stats().SinceSnapRef >= m.enough
-	if wants {
-		write, due = m.store.WriteForRoom, true
+	select {
+	case <-m.taken:
+		m.taken = nil
+	default:
 	}
 	// The log may wait for room before the snapshot is there. Its reference goes ahead then, and must not be ahead of the history.
-	if !due || m.Sync() != nil {
+	if !due || m.taken != nil || m.Sync() != nil {
 		return
 	}
+	m.beginSnapshot(write)
+	if last {
+		m.awaitSnapshot()
+	}
+}
+
+type writeSnapshot = func(context.Context, snapshot.Meta, ...snapshot.Section) (snapshot.Ref, error)
+
+func (m *Mirror) beginSnapshot(write writeSnapshot) {
 	m.state.Lock()
 	view := m.state.Tree.Freeze()
 	m.state.Unlock()
@@ -342,30 +346,44 @@ func (m *Mirror) awaitSnapshot() {
 	}
 }
 
-// room reports whether the disk of the log is getting full, and whether a snapshot is to make room there. It looks now and then. The log
-// leaves no room for the snapshot: that would have to grow while one is written, and nobody looks while Append waits for room.
-func (m *Mirror) room() (tight, wants bool) {
-	stats := m.writer.Stats()
-	if stats.Bytes-m.looked < m.lookEach {
-		return false, false
-	}
-	m.looked = stats.Bytes
+// nextSnapshot returns about how large a snapshot is.
+func (m *Mirror) nextSnapshot() int64 {
 	tree := m.Tree().Stats()
-	r := datadirs.Room{Next: datadirs.Estimate(tree.DataSize, tree.Nodes+tree.Sessions), Applied: m.Last(), Old: stats.OldBytes}
+	return datadirs.Estimate(tree.DataSize, tree.Nodes+tree.Sessions)
+}
+
+// room looks at the room on the disk of the log, as takeSnapshot does now and then, and reports whether that is getting full. There the state is
+// not to be ahead of the disk: a log without room for what the state has already could only wait, as of such a state no snapshot can be
+// taken. So the snapshot that is being written is awaited, and then the log; and the next snapshot is taken while the log has room for what
+// is appended until the next look, beside the snapshot.
+func (m *Mirror) room() (r datadirs.Room, tight bool) {
+	r.Next = m.nextSnapshot()
 	_, level, err := m.writer.Space(r.Next)
 	if err != nil || level < wal.SpaceStop {
-		return false, false
+		m.writer.Keep(0)
+		return r, false
 	}
-	store, err := m.store.Space()
-	if err != nil {
-		return true, false
+	m.awaitSnapshot()
+	if m.Sync() != nil {
+		return r, false
 	}
-	r.Free, r.Waits = store.Free, level == wal.SpaceOut // its next segment finds no room
+	log, _, err := m.writer.Space(r.Next)
+	store, serr := m.store.Space()
+	if err != nil || serr != nil {
+		return r, false
+	}
+	r.Shared, r.LogFree, r.Free, r.Applied, r.Old = true, log.Free, store.Free, m.Last(), m.writer.Stats().OldBytes
 	if last := m.newest.Load(); last != nil {
 		r.Last, r.Taken = last.Size, last.Zxid
 	}
-	return true, r.WantsSnapshot()
+	keep := r.Keep()
+	m.writer.Keep(keep)
+	r.Waits = m.reserve()+max(0, log.Free-keep-leastSegment) < 2*m.lookEach
+	return r, true
 }
+
+// leastSegment is about the least that the log leaves free beside what is kept, for a restart.
+const leastSegment = 1 << 20
 
 // supersede refers to a snapshot that was written, and purges what came before it. A failure is harmless: the log has all of it.
 func (m *Mirror) supersede(ref wal.SnapRef) error {

@@ -24,6 +24,7 @@ import (
 	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/datatree/treetest"
+	"github.com/zkd-project/zkd/server/snapshot"
 	"github.com/zkd-project/zkd/server/wal"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -326,8 +327,8 @@ func onSmallDisk(t *testing.T, f func(t *testing.T, m *smallDisk)) {
 			return nil
 		})))})
 		check(t, err)
+		m.lookEach, m.maxQueue = 4<<10, 64<<10
 		m.write(l)
-		m.lookEach = 4 << 10
 		check(t, m.Install(t.Context(), treetest.Imported(t)))
 		f(t, m)
 	})
@@ -419,6 +420,37 @@ func TestBurstDuringASnapshot(t *testing.T) {
 	})
 }
 
+// TestSnapshotKeepsItsRoom: a burst takes none of the room of the snapshot that is being written on the same disk, so one snapshot after the
+// other makes room.
+func TestSnapshotKeepsItsRoom(t *testing.T) {
+	onSmallDisk(t, func(t *testing.T, m *smallDisk) {
+		m.disk.SetCapacity(8 << 20)
+		var err error
+		m.store, err = snapshot.Open("data", snapshot.Options{FS: m.disk, SyncStep: 64 << 10})
+		check(t, err)
+		m.lookEach = 16 << 10
+		for i := range 1000 { // 1 MB
+			m.next++
+			x := datatree.Txn{Zxid: m.next, Time: 1000, Ops: []datatree.Op{{Kind: datatree.OpCreate, Path: fmt.Sprint("/n", i), Data: make([]byte, 1000), Cversion: int32(20 + i)}}}
+			var out datatree.Applied
+			check(t, m.Append(&x, func() ([]datatree.Event, error) {
+				m.Tree().Apply(&x, &out)
+				return out.Events, nil
+			}))
+		}
+		m.next++
+		check(t, m.begin(func() error {
+			for range 10_000 { // 40 MB
+				if err := m.set(); err != nil {
+					return err
+				}
+			}
+			return m.Sync()
+		})())
+		check(t, m.Close())
+	})
+}
+
 // TestRoomFromElsewhere: a log that waits continues by itself once there is room.
 func TestRoomFromElsewhere(t *testing.T) {
 	onSmallDisk(t, func(t *testing.T, m *smallDisk) {
@@ -443,7 +475,7 @@ func TestExpectedDigestDuringASnapshot(t *testing.T) {
 	follow(t, m, 0x500000010)
 	want := m.Tree().Digest()
 	m.enough = 0
-	m.takeSnapshot()
+	m.takeSnapshot(0)
 	if m.taken == nil {
 		t.Fatal("no snapshot is being written")
 	}
