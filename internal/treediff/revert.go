@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 
 	"github.com/zkd-project/zkd/jute"
 )
@@ -72,6 +73,8 @@ func Revert(root string, former, present iter.Seq2[Node, error], most int) (*Rev
 		case d.A != nil && d.A.Kind() == Ephemeral:
 			r.LeftOut = append(r.LeftOut, *d.A)
 			continue
+		case d.A != nil && d.B != nil && counted(Join(root, d.Path)):
+			continue
 		case d.A == nil:
 			doomed = append(doomed, len(r.Changes))
 		}
@@ -84,6 +87,11 @@ func Revert(root string, former, present iter.Seq2[Node, error], most int) (*Rev
 		}
 	}
 	return r, nil
+}
+
+// counted reports whether a node has what the servers count for a quota: a former count would be wrong now.
+func counted(path string) bool {
+	return Below(path, "/zookeeper/quota") && strings.HasSuffix(path, "/zookeeper_stats")
 }
 
 // noting notes whether a stream of the former state has a root.

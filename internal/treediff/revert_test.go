@@ -103,3 +103,20 @@ func TestHiddenHashesAreNoDifference(t *testing.T) {
 		}
 	}
 }
+
+// TestCountsOfQuotasStay checks that a reversal brings limits back, and not what the servers count of the nodes that there are now.
+func TestCountsOfQuotasStay(t *testing.T) {
+	former := Stream(stateOf("/a /a/zookeeper_limits=10 /a/zookeeper_stats=3 /b /b/zookeeper_limits=1 /b/zookeeper_stats=1"))
+	present := Stream(stateOf("/a /a/zookeeper_limits=20 /a/zookeeper_stats=7"))
+	r, err := Revert("/zookeeper/quota", former, present, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, d := range r.Changes {
+		got = append(got, d.Path)
+	}
+	if s := strings.Join(got, " "); s != "/a/zookeeper_limits /b /b/zookeeper_limits /b/zookeeper_stats" {
+		t.Errorf("it changes %s", s)
+	}
+}
