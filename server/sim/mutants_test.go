@@ -795,6 +795,7 @@ var byPages = []string{
 	"outcomes-cut",
 	"taken-served",
 	"upgrade-missed",
+	"ping-refused-heard",
 	"visitor-upgraded",
 	"waits-longer",
 	"slow-kept",

@@ -31,13 +31,20 @@ func (l *Line) Arrived(last int64, at time.Duration, answersUntil int64) {
 }
 
 // Pinged is called instead of Arrived for a ping that is not a request, of a client that has sent nothing since an earlier ping. It reports
-// whether that was enough, and its session lives: otherwise, the client has to send it as a request. The caller holds the lock, and there is no reader.
+// whether that was enough, and its session lives: otherwise, the client has to send it as a request, which is as late as if there had been no ping. The
+// caller holds the lock, and there is no reader.
 func (l *Line) Pinged(at time.Duration, answersUntil int64) (enough bool) {
 	if pingMissed.Planted() {
 		return true
 	}
-	l.Arrived(l.Session.Arriving(), at, answersUntil)
-	return l.Waiting.Len() == 0 && !l.Outbox.Ends() && !l.NeedsBarrier(jute.OpPing, false)
+	last := l.Session.Arriving()
+	l.Arrived(last, at, answersUntil)
+	enough = l.Waiting.Len() == 0 && !l.Outbox.Ends() && !l.NeedsBarrier(jute.OpPing, false)
+	heard := enough || refusedHeard.Planted()
+	if !heard {
+		l.Session.touched.Store(last)
+	}
+	return enough
 }
 
 // Accept begins to handle a request. An error ends the connection. The reader calls it, without the lock.

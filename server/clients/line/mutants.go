@@ -46,6 +46,7 @@ var (
 	touchesForgotten      = mutant.New("touches-forgotten")       // the last touches of lines that end with the role are not reported
 	touchedNow            = mutant.New("touched-now")             // a report says that all sessions were heard of just now
 	arrivingMissed        = mutant.New("arriving-missed")         // a report leaves out a touch while the clock is read for it
+	refusedHeard          = mutant.New("ping-refused-heard")      // a ping that is not enough makes the request for it an early one
 	pingMissed            = mutant.New("ping-missed")             // the client of a gathered ping was not heard of
 	localReported         = mutant.New("local-reported")          // touches of local sessions are reported
 	notUpgraded           = mutant.New("not-upgraded")            // a local session stays one when its client creates an ephemeral

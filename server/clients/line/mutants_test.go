@@ -15,7 +15,7 @@ import (
 var byPages = []mutant.Mutant{
 	otherKept, closerKilled, closedOpen, boundKept, silentEnded, earlierAdmitted, endedAgain, unownedKept, changeAgain, aheadServed, closingServed, requestedTimeout,
 	confirmedReplayed, touchedNow, arrivingMissed, localReported, notUpgraded, visitorUpgraded, staysLocal, resumerKept, localKept, slowKept, slowReadsKept,
-	outcomesCut, takenServed, upgradeMissed, waitsLonger, waitsOn,
+	outcomesCut, takenServed, upgradeMissed, waitsLonger, waitsOn, refusedHeard,
 }
 
 // TestMutants plants each of them. A page must show something else.
