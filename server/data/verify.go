@@ -12,6 +12,7 @@ import (
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/server/archive"
 	"github.com/zkd-project/zkd/server/config"
+	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/history"
 	"github.com/zkd-project/zkd/server/snapshot"
 	"github.com/zkd-project/zkd/server/wal"
@@ -25,6 +26,9 @@ var ErrUnsound = errors.New("not sound")
 // right, and bbolt must be able to read the files. It changes nothing.
 func Verify(ctx context.Context, w io.Writer, dataDir, dataLogDir string) error {
 	v := verifier{ctx: ctx, w: w, fsys: vfs.OS{}}
+	if _, err := v.fsys.Stat(filepath.Join(dataDir, datadirs.UnfinishedFile)); err == nil {
+		v.bad("%s: the command that was writing it, such as zkd restore, was interrupted", dataDir)
+	}
 	v.directories(dataDir, dataLogDir)
 	return v.verdict()
 }

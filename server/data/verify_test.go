@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/zkd-project/zkd/server/datadirs"
 )
 
 // filesIn returns the contents of all files below dir.
@@ -84,6 +86,11 @@ func TestVerify(t *testing.T) {
 			}
 		}, "NOT SOUND: " + snap + " is missing"},
 		{"the log's header", flip(segment, 10), "NOT SOUND: verify log: log corrupt"},
+		{"an interrupted import", func(t *testing.T) {
+			if err := os.WriteFile(filepath.Join(dir, datadirs.UnfinishedFile), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, "NOT SOUND: " + dir + ": the command that was writing it"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			good := filesIn(t, dir)
