@@ -210,6 +210,11 @@ func (t *carried) push() {
 	t.at.work(t.of)
 }
 
+// dead reports whether the process has ended whose end of the stream it is.
+func (t *carried) dead() bool {
+	return t.of == ofServer && (!t.at.n.alive || t.at.n.life != t.at.life)
+}
+
 func (t *carried) end() *end { return &t.at.ends[t.of] }
 
 // close ends the stream at this end.
@@ -427,7 +432,7 @@ func (t *carried) read(all bool) {
 	if held := t.rules.Held(); held > 4*s.cfg.Window+64 {
 		s.fail("Y7", "a stream of client %d holds %d bytes", t.client, held)
 	}
-	for deaf := t.of == ofEdge && s.now < s.clients[t.client].deaf; !t.rules.Closed() && (all || !deaf); {
+	for deaf := t.of == ofEdge && s.now < s.clients[t.client].deaf; !t.rules.Closed() && !t.dead() && (all || !deaf); {
 		if !all && s.percent(20) {
 			if !t.rests {
 				t.rests = true
@@ -452,7 +457,7 @@ func (t *carried) read(all bool) {
 		}
 		t.peer.sent = t.peer.sent[len(b):]
 		t.in = append(t.in, b...)
-		for len(t.in) >= 4 && len(t.in)-4 >= int(binary.BigEndian.Uint32(t.in)) && !t.rules.Closed() {
+		for len(t.in) >= 4 && len(t.in)-4 >= int(binary.BigEndian.Uint32(t.in)) && !t.rules.Closed() && !t.dead() {
 			t.in = t.in[4+binary.BigEndian.Uint32(t.in):]
 			m := t.peer.frames[0]
 			t.peer.frames = t.peer.frames[1:]
