@@ -47,7 +47,6 @@ type relay struct {
 	// Of the connection upstream.
 	server    *node // nil while there is none
 	origin    uint64
-	began     uint64 // when it became the session's, µs
 	signs     *resume.Signs
 	pinged    int  // pings without an answer
 	unheard   bool // the server gets nothing any more
@@ -222,7 +221,6 @@ func (e *relay) connected(r *reply) {
 	e.server, e.origin, e.exact, e.heard = s.nodes[int(r.origin>>56)-1], r.origin, r.exact, s.now
 	e.signs, e.pinged, e.unheard, e.cutOff = &resume.Signs{}, 0, false, false
 	e.signs.Begins(s.elapsed())
-	e.began = s.now
 	e.look(e.signs)
 	e.rules.Connected(r.features)
 	e.number = resume.After(e.number, r.done, len(e.calls))
@@ -409,14 +407,15 @@ func (e *relay) look(signs *resume.Signs) {
 }
 
 // checkPatience checks that no client waits for a silent server until it gives up, which it does two thirds of its timeout after it asked and was told something: X8.
-// For how long there was no server at all does not count.
+// For how long there was no server at all, or one that answered, does not count.
 func (e *relay) checkPatience() {
 	unheard := e.unheard || e.stream != nil && e.stream.end().dumb
 	if e.server == nil || !unheard || len(e.calls) == 0 {
 		return
 	}
-	if waits := e.s.now - max(e.told, e.calls[0].req.sent, e.began); waits >= uint64(e.timeout().Microseconds())*2/3 {
-		e.s.fail("X8", "client %d has waited for %d us behind an edge, whose server is silent", e.c.id, waits)
+	asked := time.Duration(e.s.now-max(e.told, e.calls[0].req.sent)) * time.Microsecond
+	if waits := min(asked, e.signs.Silence(e.s.elapsed())); waits >= e.timeout()*2/3 {
+		e.s.fail("X8", "client %d has waited for %v behind an edge, whose server is silent", e.c.id, waits)
 	}
 }
 
