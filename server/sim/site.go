@@ -279,6 +279,7 @@ func (s *Sim) replayHistory(z jute.Zxid) {
 		if was.entries[i].Zxid > z {
 			break
 		}
+		clear(g.kept) // what a transaction promised does not count from now
 		s.commit(nil, &was.entries[i])
 		if len(next) > 0 && next[0].Zxid == g.last {
 			g.begin(next[0])
