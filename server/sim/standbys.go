@@ -46,6 +46,11 @@ func (o *logSource) runs() bool {
 	return o.copy.alive && o.copy.life == o.life
 }
 
+// alone reports whether it is a server that neither leads nor follows, which before long sends its log to nobody: others may have more.
+func (o *logSource) alone() bool {
+	return o.node != nil && o.node.status.Role != zab.Leading && o.node.status.Role != zab.Following
+}
+
 // point is up to where it has applied its history.
 func (o *logSource) point() copies.Point {
 	if o.node == nil {
@@ -130,7 +135,7 @@ func (s *Sim) copy(b *standby) {
 		s.installCopy(b)
 	case b.from == nil:
 		s.findSource(b)
-	case !b.from.runs() || s.phase == phaseChaos && s.percent(3):
+	case !b.from.runs() || b.from.alone() && s.percent(3) || s.phase == phaseChaos && s.percent(3):
 		b.from = nil
 	case b.from.node == nil || !b.from.node.paused:
 		s.followLog(b)
