@@ -21,6 +21,7 @@ type shortage struct {
 	forRoom bool      // the next snapshot is to make room
 	alone   *snapshot // that a purge of the full disk has left
 	waiting int       // ghost: for how many ticks the log has waited, while the disk was as large as it is
+	told    uint64    // ghost: the last record that was durable then
 	cramped bool      // ghost: something else has left less than a snapshot takes
 }
 
@@ -135,12 +136,14 @@ func (s *Sim) checkTold(n *node) {
 	}
 }
 
-// checkWaits checks that a log does not wait for long if its disk has room for three snapshots, some segments and what
-// is not applied, and room for a snapshot was left to it: N2.
+// checkWaits checks that a log does not wait for long, without a record that becomes durable, if its disk has room for three snapshots,
+// some segments and what is not applied, and room for a snapshot was left to it: N2.
 func (s *Sim) checkWaits(n *node, r *datadirs.Room) {
 	w, g := n.disk.real, &n.shortage
+	if moved := w.told != g.told; moved || !w.waits {
+		g.told, g.waiting = w.told, 0
+	}
 	if !w.waits {
-		g.waiting = 0
 		return
 	}
 	if g.waiting++; g.waiting == 1 {
