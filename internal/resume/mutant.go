@@ -30,7 +30,7 @@ var (
 
 	memoryOld       = mutant.New("relay-memory-old")       // the memory answers with less than the session has seen
 	memoryAhead     = mutant.New("relay-memory-ahead")     // or with more than the events that the server has sent
-	memoryBetween   = mutant.New("relay-memory-between")   // or between two events of a transaction
+	memoryBetween   = mutant.New("resume-memory-between")  // or between two events of a transaction
 	memoryBusy      = mutant.New("relay-memory-busy")      // or while requests are under way
 	memoryUnsynced  = mutant.New("relay-memory-unsynced")  // a server may be behind what the memory has shown
 	memoryUnwatched = mutant.New("relay-memory-unwatched") // the watches of the memory do not go to the server

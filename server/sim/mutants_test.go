@@ -274,7 +274,7 @@ func behindLaggards(c *Config) {
 var focuses = map[string]func(*Config){
 	"relay-memory-missed-unseen": behindLaggards,
 	"relay-memory-old":           behindMemories,
-	"relay-memory-between":       carriesEvents,
+	"resume-memory-between":      carriesEvents,
 	"mux-no-credit":              carries,
 	"mux-beyond-credit":          carries,
 	"mux-end-overtakes":          carries,
