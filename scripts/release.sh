@@ -6,6 +6,7 @@
 #   zkd_*.deb, zkd-*.rpm     made of the archives by scripts/packages.sh
 #   zkd-V-image.tar          the image for all Linux platforms, as an OCI archive
 #   zkd-V-chart.tgz          the Helm chart
+#   zkd-go-V.tar.gz          the Go client and the recipes as a module of their own
 #   zkd-V.sbom.cdx.json      the modules that the programs were built from
 #   zkd-V-notes.md           this version's section of CHANGELOG.md
 #   zkd-V.provenance.json    of what and how all these were made: in-toto, SLSA 1.0
@@ -132,6 +133,11 @@ case $version in v[0-9]*) number=${version#v} ;; esac
 cp -r deploy/helm/zkd "$work/zkd"
 sed -i -e "s/^version: .*/version: $number/" -e "s/^appVersion: .*/appVersion: \"$version\"/" "$work/zkd/Chart.yaml"
 archive "$work/zkd" "$out/zkd-$version-chart.tgz"
+
+client=$work/zkd-go-$version
+release client -o "$client" "$PWD"
+(cd "$client" && GOWORK=off go build ./...)
+archive "$client" "$out/zkd-go-$version.tar.gz"
 
 # shellcheck disable=SC2086 # the flag and its value are words
 release provenance -parameter repeat="make release VERSION=$VERSION PLATFORMS='$*' PACKAGER='$PACKAGER' UNCHECKED=${UNCHECKED:-}" $certificates \

@@ -123,6 +123,27 @@ pid=""
 quietly "$scripts/try-image.sh" "$work/root"
 grep '^==' "$work/said"
 
+say 'The Go client as a module: a program that imports it'
+mkdir "$work/program" "$work/program/zkd-go"
+tar -C "$work/program/zkd-go" --strip-components=1 -xzf zkd-go-*.tar.gz
+cd "$work/program"
+cat >main.go <<END
+package main
+
+import (
+	_ "github.com/zkd-project/zkd-go/client/secure"
+	_ "github.com/zkd-project/zkd-go/recipes/lock"
+)
+
+func main() {}
+END
+quietly go mod init example.com/program
+quietly go mod edit -require github.com/zkd-project/zkd-go@v0.0.0 -replace github.com/zkd-project/zkd-go=./zkd-go
+quietly go mod tidy
+quietly go build .
+must [ "$(go list -m all | wc -l)" -lt 10 ]
+cd "$release"
+
 say 'The chart: rendered, and checked'
 cd ../..
 quietly go -C deploy/kubernetes/check test -mod=mod -count=1 . -args -chart "$(ls "$release"/zkd-*-chart.tgz)"

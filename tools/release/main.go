@@ -2,6 +2,7 @@
 //
 //	go -C tools run ./release notes -version v0.1.0 $PWD/CHANGELOG.md
 //	go -C tools run ./release image -version v0.1.0 -commit 01ab -time 2026-01-02T03:04:05Z -dockerfile FILE -o FILE linux/amd64=ROOT
+//	go -C tools run ./release client -version v0.1.0 -o DIRECTORY $PWD
 //	go -C tools run ./release provenance -version v0.1.0 -commit 01ab -parameter repeat=COMMAND -sbom FILE ARTEFACT...
 //
 // The output depends on the arguments and files alone, so that a release can be repeated.
@@ -36,7 +37,7 @@ func (l *list) Set(v string) error { *l = append(*l, v); return nil }
 
 func run(args []string, stdout, stderr io.Writer) error {
 	if len(args) == 0 {
-		return errors.New("name one of notes, image and provenance")
+		return errors.New("name one of notes, image, client and provenance")
 	}
 	fl := flag.NewFlagSet("release "+args[0], flag.ContinueOnError)
 	fl.SetOutput(stderr)
@@ -57,6 +58,12 @@ func run(args []string, stdout, stderr io.Writer) error {
 			return err
 		}
 		return writeImage(*out, *dockerfile, from, fl.Args())
+	case "client":
+		out := fl.String("o", "", "directory to make")
+		if err := fl.Parse(args[1:]); err != nil {
+			return err
+		}
+		return writeModule(*out, fl.Arg(0), from.version)
 	case "provenance":
 		var parameters, sboms list
 		fl.Var(&parameters, "parameter", "NAME=VALUE that a repetition needs")
@@ -72,6 +79,6 @@ func run(args []string, stdout, stderr io.Writer) error {
 		}
 		return s.write(stdout)
 	default:
-		return fmt.Errorf("%s: want notes, image or provenance", args[0])
+		return fmt.Errorf("%s: want notes, image, client or provenance", args[0])
 	}
 }
