@@ -360,6 +360,7 @@ const theirs = `
 	go.etcd.io/etcd:                    test/bench/etcd test/bench/etcd/server
 	gonum.org/v1/plot:                  test/bench
 	github.com/CycloneDX/cyclonedx-go:  tools/sbom
+	golang.org/x/mod:                   tools/release
 	dubbo.apache.org/dubbo-go:          test/world/programs/dubbo-go
 	go.uber.org/goleak:                 tests
 	github.com/go-zookeeper/zk:         test/world/programs/edge-clients tests
