@@ -146,7 +146,8 @@ mutants: ## are the faults planted into the core and the nodes found, and by how
 	$(GO) test -count=1 -timeout 24h -v -tags zabmutants -run '^TestMutants|^TestFinders' ./server/sim -args -mutant '$(MUTANT)' -mutantseeds $(RUNS)
 
 BUDGET   ?= 10m
-PACKAGES ?= $(addprefix internal/,exact mux resume) $(addprefix server/,auth clients/line copies datatree evaluate feed replica session snapshot wal watch zab)
+PACKAGES ?= $(addprefix internal/,exact mux/streams resume) $(addprefix server/,auth clients/line copies datatree evaluate feed replica session snapshot wal watch zab) \
+	$(addprefix server/clients/line/,pending register views)
 mutate: ## faults by rule, one at a time: which of them does no test find? (PACKAGES='server/zab' BUDGET=10m SEED=1 EACH=20 SINCE=commit ONLY=file.go:12 WHOLE=1)
 	@mkdir -p build
 	$(GO) -C tools build -o $(abspath build)/mutate ./mutate

@@ -84,10 +84,10 @@ func TestRun(t *testing.T) {
 	const want = `a/a.go:10: boundary
 - func Old(age int) bool { return age >= 65 }
 + func Old(age int) bool { return age > 65 }
-package                 places  covered  tried  killed  survived %killed
-a                            7        4      4       3         1    75.0
-all                          7        4      4       3         1    75.0
-counts: tried=4 found=3 survived=1
+package                       places  covered  tried  killed  survived %killed
+a                                  7        4      4       3         1    75.0
+all                                7        4      4       3         1    75.0
+counts: tried=4 killed=3 survived=1 percent=75
 `
 	if out.String() != want {
 		t.Errorf("printed:\n%s", &out)
