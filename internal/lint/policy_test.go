@@ -226,7 +226,7 @@ const ours = `
 	client/zktest:     jute internal/frames internal/pause client internal/testing/crashfs server server/config
 	cmd/internal/login: client/sasl client/sasl/kerberos client/sasl/scram
 	cmd/zkcli:         client cmd/zkcli/command internal/stdio
-	cmd/zkcli/backup:  internal/vfs jute internal/pause server/archive server/archive/source server/copies server/datatree server/history server/snapshot server/zab
+	cmd/zkcli/backup:  internal/vfs jute internal/fault internal/pause server/archive server/archive/source server/copies server/datatree server/history server/snapshot server/zab
 	cmd/zkcli/command: client client/secure internal/treediff client/cache client/settle client/tree cmd/zkcli/backup cmd/zkcli/console cmd/zkcli/member cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/subtree cmd/zkcli/why internal/child internal/buildinfo internal/console internal/pause internal/similar cmd/internal/login migrate/shadow/proxy internal/stdio internal/vfs server/archive server/archive/source server/history server/zab
 	                   recipes recipes/election recipes/hold recipes/lock
 	cmd/zkcli/console: jute client cmd/zkcli/ensemble cmd/zkcli/servers server/api server/console server/show

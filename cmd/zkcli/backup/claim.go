@@ -53,7 +53,11 @@ func (f *Follower) Claim(ctx context.Context, to archive.Storage) error {
 	if err := marked.acquire(ctx, f.Report); err != nil {
 		return err
 	}
-	defer marked.release(context.WithoutCancel(ctx))
+	defer func() {
+		ctx, cancel := lingering(ctx)
+		defer cancel()
+		marked.release(ctx)
+	}()
 	ctx, cancel := context.WithCancelCause(ctx)
 	ended := make(chan struct{})
 	go func() {

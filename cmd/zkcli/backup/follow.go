@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/fault"
 	"github.com/zkd-project/zkd/internal/pause"
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
@@ -27,6 +28,9 @@ const (
 	firstPause, longestPause = 200 * time.Millisecond, 10 * time.Second
 	// basePause is the pause after a base that could not be fetched.
 	basePause = time.Minute
+	// slowly is how long a segment may take until the follower says so, and linger how long what is under way may
+	// take after the end of a command.
+	slowly, linger = time.Minute, 10 * time.Second
 )
 
 // Follower keeps an archive up to date with the servers of an ensemble.
@@ -184,7 +188,7 @@ func (f *Follower) adopt(ctx context.Context, b *archive.Base) error {
 	a := &archive.Archive{Storage: f.To, Temp: f.Temp}
 	id, err := a.HistoryOf(ctx, b)
 	switch {
-	case vfs.IsShortage(err):
+	case vfs.IsShortage(err), fault.KindOf(err) == fault.Unreadable: // the next attempt may read it
 		return err
 	case err != nil:
 		return source.Refused{Err: err}
@@ -243,7 +247,7 @@ func (f *Follower) follow(ctx context.Context) error {
 			p.add(e)
 		}
 		if err != nil || p.due(f.Every) {
-			if werr := f.flush(context.WithoutCancel(ctx), &p); werr != nil {
+			if werr := f.flush(ctx, &p); werr != nil {
 				if errors.Is(werr, fs.ErrPermission) || errors.Is(werr, fs.ErrNotExist) {
 					return source.Refused{Err: werr}
 				}
@@ -284,6 +288,10 @@ func (f *Follower) flush(ctx context.Context, p *pending) error {
 	if len(p.entries) == 0 {
 		return nil
 	}
+	ctx, cancel := lingering(ctx)
+	defer cancel()
+	slow := time.AfterFunc(slowly, func() { f.Report("%v has not taken a segment for %v: still trying", f.To, slowly) })
+	defer slow.Stop()
 	h := &archive.Header{History: f.id, After: f.last, Last: p.entries[len(p.entries)-1].Zxid}
 	seg, err := archive.Write(ctx, f.To, h, time.Now(), func(fn func(*zab.Entry) error) error {
 		for _, e := range p.entries {
@@ -308,6 +316,18 @@ func (f *Follower) flush(ctx context.Context, p *pending) error {
 		return nil
 	}
 	return err
+}
+
+// lingering returns a context that ends a while after ctx.
+func lingering(ctx context.Context) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		time.AfterFunc(linger, func() { cancel(context.Cause(ctx)) })
+	})
+	return longer, func() {
+		stop()
+		cancel(nil)
+	}
 }
 
 // merge makes one segment of the last ones, if there are many of about the same size: so an entry is

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/zkd-project/zkd/jute"
@@ -513,6 +514,70 @@ func TestFollowerLacksSomething(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
+}
+
+// unread is a storage of which a file can't be read, once.
+type unread struct {
+	unsynced
+	done *bool
+}
+
+func (u unread) Open(ctx context.Context, name string) (io.ReadCloser, error) {
+	if !*u.done {
+		*u.done = true
+		return nil, errors.New("503 Service Unavailable")
+	}
+	return u.unsynced.Open(ctx, name)
+}
+
+// TestFetchedBaseIsReadLater has a storage that takes a base and can't give it back at once: the follower tries again.
+func TestFetchedBaseIsReadLater(t *testing.T) {
+	dir := unread{unsynced{archive.Dir(t.TempDir())}, new(bool)}
+	s := newStreams(t, 9)
+	s.snapshot = func(w http.ResponseWriter, _ *http.Request) bool {
+		w.Header().Set("last_zxid", "0x5")
+		w.Write(snapshotOf(t, s.id, 5))
+		return true
+	}
+	said := strings.Join(following(t, dir, 9, startHandlers(t, s)), "\n")
+	if !*dir.done || !strings.Contains(said, "503 Service Unavailable; trying again") {
+		t.Errorf("it said:\n%s", said)
+	}
+}
+
+// stuck is a storage that takes no segment.
+type stuck struct {
+	unsynced
+	asked func()
+}
+
+func (s stuck) Put(ctx context.Context, f *os.File, _ string) error {
+	s.asked()
+	<-ctx.Done()
+	return errors.Join(f.Close(), os.Remove(f.Name()), context.Cause(ctx))
+}
+
+// TestStuckStorage ends a follower whose storage takes no segment: it says that it waits, and ends soon after it was told to.
+func TestStuckStorage(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		var said []string
+		end := errors.New("the end")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		f := &Follower{To: stuck{unsynced{archive.Dir(dir)}, func() {
+			time.AfterFunc(slowly+time.Second, func() { cancel(end) })
+		}}, Report: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }, id: ours, last: 5}
+		e := entry(6)
+		p := pending{entries: []*zab.Entry{&e}}
+		begun := time.Now()
+		err := f.flush(ctx, &p)
+		if took := time.Since(begun); !errors.Is(err, end) || took != slowly+time.Second+linger {
+			t.Errorf("%v after %v", err, took)
+		}
+		if len(said) != 1 || !strings.Contains(said[0], "has not taken a segment") {
+			t.Errorf("it said %q", said)
+		}
+	})
 }
 
 // TestFollowedArchiveIsPruned prunes an archive that is followed: the follower does not look for the

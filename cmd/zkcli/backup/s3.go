@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -34,6 +35,8 @@ const (
 	uploads = 4
 	// attempts bounds how often a request is made.
 	attempts = 10
+	// silence is how long nothing may move on a connection.
+	silence = time.Minute
 )
 
 // Storage returns the storage with a name: s3://BUCKET/PREFIX, or a directory. getenv has AWS_ENDPOINT_URL
@@ -48,7 +51,7 @@ func Storage(ctx context.Context, name string, getenv func(string) string) (arch
 	if prefix = strings.Trim(prefix, "/"); prefix != "" {
 		prefix += "/"
 	}
-	client, err := newClient(ctx, bucket, getenv("AWS_ENDPOINT_URL"), getenv("AWS_REGION"))
+	client, err := newClient(ctx, bucket, getenv("AWS_ENDPOINT_URL"), getenv("AWS_REGION"), silence)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -56,7 +59,7 @@ func Storage(ctx context.Context, name string, getenv func(string) string) (arch
 }
 
 // newClient returns a client for a bucket. Without an endpoint it is one of AWS.
-func newClient(ctx context.Context, bucket, endpoint, region string) (*s3.Client, error) {
+func newClient(ctx context.Context, bucket, endpoint, region string, silence time.Duration) (*s3.Client, error) {
 	if u, err := url.Parse(endpoint); endpoint != "" && (err != nil || u.Host == "") {
 		return nil, fmt.Errorf("AWS_ENDPOINT_URL is %q, which is no URL", endpoint)
 	}
@@ -64,7 +67,16 @@ func newClient(ctx context.Context, bucket, endpoint, region string) (*s3.Client
 		config.WithBaseEndpoint(endpoint),
 		config.WithRegion(region),
 		config.WithRetryMaxAttempts(attempts),
-		config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { t.ResponseHeaderTimeout = time.Minute })),
+		config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
+			dial := t.DialContext
+			t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+				c, err := dial(ctx, network, address)
+				if err != nil {
+					return nil, err
+				}
+				return impatient{c, silence}, nil
+			}
+		})),
 		// Other servers than AWS's refuse checksums that they do not know.
 		config.WithRequestChecksumCalculation(aws.RequestChecksumCalculationWhenRequired),
 		config.WithResponseChecksumValidation(aws.ResponseChecksumValidationWhenRequired))
@@ -80,6 +92,25 @@ func newClient(ctx context.Context, bucket, endpoint, region string) (*s3.Client
 		cfg.Region = cmp.Or(regionOf(ctx, s3.NewFromConfig(cfg, options), bucket), cfg.Region)
 	}
 	return s3.NewFromConfig(cfg, options), nil
+}
+
+// impatient is a connection that fails when nothing has moved on it for a time, in either direction: a server may
+// stop in the middle of an answer, or while it takes a file. One that is idle is closed so.
+type impatient struct {
+	net.Conn
+	silence time.Duration
+}
+
+// Read implements net.Conn.
+func (c impatient) Read(b []byte) (int, error) {
+	c.SetDeadline(time.Now().Add(c.silence)) // an error is one of Read, too
+	return c.Conn.Read(b)
+}
+
+// Write implements net.Conn.
+func (c impatient) Write(b []byte) (int, error) {
+	c.SetDeadline(time.Now().Add(c.silence))
+	return c.Conn.Write(b)
 }
 
 // takesPaths reports whether a server takes the bucket in the path of a URL. Alibaba's takes it in the name of
@@ -149,12 +180,67 @@ func (o *objects) List(ctx context.Context) (map[string]int64, error) {
 }
 
 func (o *objects) Open(ctx context.Context, name string) (io.ReadCloser, error) {
-	object, err := o.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &o.bucket, Key: o.key(name)})
-	if err != nil {
-		return nil, o.failed("read", name, err)
+	r := &reader{objects: o, ctx: ctx, name: name}
+	if err := r.open(); err != nil {
+		return nil, err
 	}
-	return object.Body, nil
+	return r, nil
 }
+
+// reader reads an object. When the connection fails, it asks for the rest.
+type reader struct {
+	*objects
+	ctx     context.Context // of Open
+	name    string
+	version *string // the rest must be of the same
+	body    io.ReadCloser
+	at      int64 // what was read
+	broken  int   // reads in a row
+}
+
+// open asks for what was not read.
+func (r *reader) open() error {
+	in := &s3.GetObjectInput{Bucket: &r.bucket, Key: r.key(r.name), IfMatch: r.version}
+	if r.at > 0 {
+		in.Range = new(fmt.Sprintf("bytes=%d-", r.at))
+	}
+	object, err := r.client.GetObject(r.ctx, in)
+	if err != nil {
+		return r.failed("read", r.name, err)
+	}
+	r.version, r.body = object.ETag, object.Body
+	if r.at > 0 && !strings.HasPrefix(aws.ToString(object.ContentRange), fmt.Sprintf("bytes %d-", r.at)) {
+		return fmt.Errorf("read %v/%s: the server can't continue at byte %d", r.objects, r.name, r.at)
+	}
+	return nil
+}
+
+// Read implements io.Reader.
+func (r *reader) Read(p []byte) (int, error) {
+	for {
+		n, err := r.body.Read(p)
+		r.at += int64(n)
+		switch r.broken++; {
+		case err == nil, err == io.EOF:
+			r.broken = 0
+			return n, err
+		case n > 0:
+			r.broken = 0
+			return n, nil // the next Read has the error
+		case r.ctx.Err() != nil:
+			return 0, context.Cause(r.ctx)
+		case r.broken == attempts: // an io.ErrUnexpectedEOF would say that the file is damaged
+			return 0, fmt.Errorf("read %v/%s: after %d bytes: %v", r.objects, r.name, r.at, err)
+		}
+		r.body.Close() // it has failed
+		if err := r.open(); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// Close implements io.Closer.
+func (r *reader) Close() error { return r.body.Close() }
 
 func (o *objects) Create() (*os.File, error) { return os.CreateTemp("", "zkd-backup-") }
 
@@ -184,7 +270,9 @@ func (o *objects) upload(ctx context.Context, f io.ReaderAt, size int64, key *st
 			MultipartUpload: &types.CompletedMultipartUpload{Parts: parts}})
 	}
 	if err != nil { // the parts would stay, and cost
-		_, aborted := o.client.AbortMultipartUpload(context.WithoutCancel(ctx), &s3.AbortMultipartUploadInput{Bucket: &o.bucket, Key: key, UploadId: begun.UploadId})
+		ctx, cancel := lingering(ctx)
+		defer cancel()
+		_, aborted := o.client.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{Bucket: &o.bucket, Key: key, UploadId: begun.UploadId})
 		err = errors.Join(err, aborted)
 	}
 	return err
@@ -228,13 +316,14 @@ func (o *objects) failed(what, name string, err error) error {
 		return nil
 	}
 	status := statusOf(err)
-	if api, ok := errors.AsType[smithy.APIError](err); ok { // the rest says how it was asked
+	api, ok := errors.AsType[smithy.APIError](err)
+	if ok { // the rest says how it was asked
 		err = api
 	}
-	switch status {
-	case http.StatusNotFound:
+	switch {
+	case status == http.StatusNotFound:
 		err = fmt.Errorf("%w (%w)", err, fs.ErrNotExist)
-	case http.StatusForbidden:
+	case status == http.StatusForbidden, ok && api.ErrorCode() == "ExpiredToken": // a process does not read credentials in files again
 		err = fmt.Errorf("%w (%w)", err, fs.ErrPermission)
 	}
 	return fmt.Errorf("%s %s: %w", what, strings.TrimSuffix(o.String()+"/"+name, "/"), err)

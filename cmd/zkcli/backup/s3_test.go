@@ -5,14 +5,19 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
@@ -206,6 +211,110 @@ func TestParts(t *testing.T) {
 	}
 	if files, err := to.List(t.Context()); err != nil || files["file"] != 9500 {
 		t.Errorf("%v, %v", files, err)
+	}
+}
+
+// cutting answers requests for a file with what they ask for, but for all after some bytes.
+func cutting(t *testing.T, content []byte, after func() int) archive.Storage {
+	return seenBucket(t, "us-east-1", func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, "file") {
+			return true
+		}
+		rest := content
+		status := http.StatusOK
+		w.Header().Set("ETag", `"one"`)
+		if bytes := r.Header.Get("Range"); bytes != "" {
+			var from int
+			if _, err := fmt.Sscanf(bytes, "bytes=%d-", &from); err != nil || r.Header.Get("If-Match") != `"one"` {
+				t.Errorf("%q, If-Match %q", bytes, r.Header.Get("If-Match"))
+			}
+			rest, status = content[from:], http.StatusPartialContent
+			w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", from, len(content)-1, len(content)))
+		}
+		w.Header().Set("Content-Length", strconv.Itoa(len(rest)))
+		w.WriteHeader(status)
+		http.NewResponseController(w).Flush()
+		w.Write(rest[:min(after(), len(rest))])
+		http.NewResponseController(w).Flush()
+		if after() < len(rest) {
+			panic(http.ErrAbortHandler)
+		}
+		return false
+	})
+}
+
+// TestBrokenReads reads a file over connections that break. If no more arrives, that does not say that the file is damaged.
+func TestBrokenReads(t *testing.T) {
+	content := make([]byte, 50_000)
+	rand.Read(content)
+	bytesEach := 1000
+	to := cutting(t, content, func() int { return bytesEach })
+	read := func() ([]byte, error) {
+		r, err := to.Open(t.Context(), "file")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		return io.ReadAll(r)
+	}
+	if got, err := read(); err != nil || !bytes.Equal(got, content) {
+		t.Errorf("%d bytes of %d, %v", len(got), len(content), err)
+	}
+	bytesEach = 0
+	if _, err := read(); err == nil || errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestSilentServer has a server stop while it takes a file, before its answer, and in the middle of one: an error says so.
+func TestSilentServer(t *testing.T) {
+	end := make(chan struct{})
+	content := make([]byte, 16<<20)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodPut:
+			r.Body.Read(make([]byte, 1))
+		case strings.HasSuffix(r.URL.Path, "middle") && r.Header.Get("Range") == "":
+			w.Header().Set("Content-Length", "1000")
+			w.Write(content[:500])
+			http.NewResponseController(w).Flush()
+		}
+		<-end
+	}))
+	t.Cleanup(server.Close)
+	t.Cleanup(func() { close(end) })
+	t.Setenv("AWS_ACCESS_KEY_ID", "key")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	t.Setenv("HOME", t.TempDir())
+	client, err := newClient(t.Context(), "backups", server.URL, "us-east-1", 100*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := &objects{client: s3.New(client.Options(), func(o *s3.Options) { o.Retryer = aws.NopRetryer{} }), bucket: "backups", part: partBytes}
+	if err := to.upload(t.Context(), bytes.NewReader(content), int64(len(content)), to.key("file")); err == nil {
+		t.Error("a file: no error")
+	}
+	if _, err := to.List(t.Context()); err == nil || !strings.Contains(err.Error(), "timeout") {
+		t.Errorf("a list: %v", err)
+	}
+	r, err := to.Open(t.Context(), "middle")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadAll(r); err == nil || !strings.Contains(err.Error(), "timeout") {
+		t.Errorf("an answer: %v", err)
+	}
+}
+
+// TestExpiredCredentials ends a follower whose credentials have expired: when it is started again, it has the next ones.
+func TestExpiredCredentials(t *testing.T) {
+	to := seenBucket(t, "us-east-1", func(w http.ResponseWriter, _ *http.Request) bool {
+		w.WriteHeader(http.StatusBadRequest)
+		io.WriteString(w, "<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>")
+		return false
+	})
+	if _, err := to.List(t.Context()); !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "has expired") {
+		t.Errorf("error %v", err)
 	}
 }
 
