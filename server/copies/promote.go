@@ -97,8 +97,7 @@ type Successor struct {
 
 // Succeed returns how the ensemble begins that copies become, one of which has the given history and tree. All of them compute the same.
 func Succeed(c *zab.State, tree *datatree.Tree, members []zab.Admission) Successor {
-	members = slices.Clone(members)
-	slices.SortFunc(members, func(a, b zab.Admission) int { return cmp.Compare(a.Server, b.Server) })
+	members = slices.SortedFunc(slices.Values(members), func(a, b zab.Admission) int { return cmp.Compare(a.Server, b.Server) })
 	last := c.Zxid
 	s := Successor{Epoch: last.Epoch() + EpochMargin}
 	first := c.Members == nil // an ensemble that was made of copies begins without a list: this copy has none of its epochs

@@ -204,3 +204,40 @@ func TestNumberedOnce(t *testing.T) {
 		t.Errorf("write 6: number %d, %v", txn.Number, txn.Err)
 	}
 }
+
+// TestLargestClose: the end of a session lists its ephemerals up to a number of bytes of their paths, whether they are applied or not.
+func TestLargestClose(t *testing.T) {
+	schemes, err := auth.New(auth.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n, length = 64, maxClosePaths / 64
+	for _, applied := range []bool{false, true} {
+		for more := range 2 {
+			tree := datatree.New()
+			e := New(tree, schemes, Options{})
+			zxid := jute.Zxid(0)
+			run := func(op jute.OpCode, body []byte) (txn datatree.Txn) {
+				zxid++
+				e.Evaluate(&Request{Op: op, Session: 1, TimeoutMs: 1000, Body: body}, zxid, 1, &txn)
+				if applied {
+					tree.Apply(&txn, new(datatree.Applied))
+					e.Applied(zxid)
+				}
+				return txn
+			}
+			run(jute.OpCreateSession, nil)
+			for i := range n {
+				path := fmt.Sprintf("/%02d%s", i, strings.Repeat("n", length-3))
+				if i == 0 {
+					path += strings.Repeat("n", more)
+				}
+				run(jute.OpCreate, (&jute.CreateRequest{Path: path, Mode: jute.ModeEphemeral, ACL: []jute.ACL{{Perms: jute.PermAll, ID: jute.WorldAnyone}}}).Append(nil))
+			}
+			want := n * (1 - more)
+			if got := len(run(jute.OpCloseSession, nil).Ops[0].Paths); got != want {
+				t.Errorf("%d bytes more than are listed, applied %v: lists %d of %d paths, want %d", more, applied, got, n, want)
+			}
+		}
+	}
+}

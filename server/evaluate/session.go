@@ -93,17 +93,21 @@ const maxClosePaths = 4 << 20
 // there are about most or more, or if their paths are too long together. Those that the tree does not show are in the overlay's
 // list, and either may show some that will be gone.
 func (e *Evaluator) ephemerals(s jute.SessionID, most int) (paths []string, all bool) {
-	bytes := 0
 	if e.tree.NumEphemerals(s) > most {
 		return nil, false
 	}
-	for path := range e.tree.Ephemerals(s, "") {
-		e.lookedAt(path)
-		if bytes += len(path); bytes > maxClosePaths {
-			return nil, false
-		}
+	bytes := 0
+	add := func(path string) bool {
 		if r, ok := e.over.nodes[path]; !ok || r.ownedBy(s) {
 			paths = append(paths, path)
+		}
+		bytes += len(path)
+		return bytes <= maxClosePaths
+	}
+	for path := range e.tree.Ephemerals(s, "") {
+		e.lookedAt(path)
+		if !add(path) {
+			return nil, false
 		}
 	}
 	pending := e.over.ephemerals[s]
@@ -111,11 +115,8 @@ func (e *Evaluator) ephemerals(s jute.SessionID, most int) (paths []string, all 
 		return nil, false
 	}
 	for _, path := range pending {
-		if bytes += len(path); bytes > maxClosePaths {
+		if !add(path) {
 			return nil, false
-		}
-		if r := e.over.nodes[path]; r.ownedBy(s) {
-			paths = append(paths, path)
 		}
 	}
 	slices.Sort(paths)

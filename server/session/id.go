@@ -42,7 +42,7 @@ func NewIDs(serverID uint8, nowMs int64, bound uint64) *IDs {
 }
 
 // Short reports whether less than half of the reserved ids are left.
-func (g *IDs) Short() bool { return g.next.Load()+reserved/2 >= g.bound.Load() }
+func (g *IDs) Short() bool { return g.next.Load()+reserved/2 > g.bound.Load() }
 
 // Ahead returns the bound to make durable next.
 func (g *IDs) Ahead() uint64 { return g.next.Load() + reserved }

@@ -85,6 +85,19 @@ func TestIDsAreReservedBefore(t *testing.T) {
 	ids.Next(nil)
 }
 
+// TestIDsShort checks that half of the reserved ids suffice, and not one less.
+func TestIDsShort(t *testing.T) {
+	ids := session.NewIDs(1, 1, 0)
+	const half = 1 << 35
+	ids.Reserved(ids.Ahead() - half)
+	if ids.Short() {
+		t.Error("short of ids while half of them are left")
+	}
+	if ids.Next(nil); !ids.Short() {
+		t.Error("not short of ids while less than half of them are left")
+	}
+}
+
 // TestIDsCarry counts across the low 16 bits, and across the end of the clock's bits: the
 // byte of the server stays, and the one forbidden id is skipped.
 func TestIDsCarry(t *testing.T) {

@@ -18,7 +18,6 @@ func (c *Core) onHigherPromise(p *peer) {
 	if c.lead.renewTo < p.promise {
 		c.lead.renewTo = p.promise
 	}
-	c.checkLinks()
 }
 
 // tickRenewal renews the epoch in place when necessary: the leader asks for promises of a
