@@ -160,7 +160,7 @@ var openACL = []jute.ACL{{Perms: jute.PermAll, ID: jute.WorldAnyone}}
 func (s *Sim) clientTurn(c *client) {
 	us := s.cfg.ThinkUs
 	if s.phase != phaseChaos {
-		us = max(us, s.cfg.SessionMs*50) // even the smallest windows must let learners catch up
+		us = max(us, s.cfg.SessionMs*50, s.windowUs()*uint64(s.cfg.Clients)) // even the smallest windows must let learners catch up
 	}
 	if s.cfg.DozePct > 0 && s.phase == phaseChaos && s.percent(s.cfg.DozePct) {
 		us = max(us, s.cfg.SessionMs*1000, uint64(c.timeout)*1000) // it may come in time, or too late
@@ -201,6 +201,16 @@ func (s *Sim) clientTurn(c *client) {
 	case len(c.inFlight) < s.cfg.Pipeline:
 		s.sendRequest(c)
 	}
+}
+
+// windowUs is what a learner takes at most, after the chaos, for a window that holds one entry: a read of the leader's log, the way
+// there and back, and a sync. 0 means that windows are large. While clients write as fast, a learner stays as far behind as it is, and
+// each renewal of the epoch moves what it must have to follow.
+func (s *Sim) windowUs() uint64 {
+	if s.cfg.WindowBytes == 0 {
+		return 0
+	}
+	return min(s.cfg.ReadUs, 200) + 2*min(s.cfg.NetUs*3/2, s.cfg.ElectionMs*25) + min(s.cfg.FsyncUs*2, s.cfg.ElectionMs*25)
 }
 
 // deafen lets a client read nothing for a while: what servers send it stays in their buffers.
