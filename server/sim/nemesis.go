@@ -269,8 +269,8 @@ func (s *Sim) mayLoseDisk(n *node) bool {
 }
 
 // knownToBeOld reports whether the copy of n would count if no server noticed it, and every
-// other server has on its disk that the log of n was further. A server that was a quorum by
-// itself at the time of the copy asks no other server before it leads.
+// other server has on its disk that the log of n was further, and also on a volume that may come back. A server that was a
+// quorum by itself at the time of the copy asks no other server before it leads.
 func (s *Sim) knownToBeOld(n *node) bool {
 	if !s.ghost.state.Admits(n.id, n.copy.incarnation) {
 		return false
@@ -281,10 +281,13 @@ func (s *Sim) knownToBeOld(n *node) bool {
 			return false
 		}
 	}
-	for _, o := range s.nodes {
-		if o != n && !slices.ContainsFunc(o.disk.durable.notes.Sightings, func(g zab.Sighting) bool {
+	knows := func(v *logVolume) bool {
+		return slices.ContainsFunc(v.durable.notes.Sightings, func(g zab.Sighting) bool {
 			return g.Server == n.id && g.Incarnation == n.copy.incarnation && g.Position > n.copy.records
-		}) {
+		})
+	}
+	for _, o := range s.nodes {
+		if o != n && (!knows(&o.disk.logVolume) || o.away != nil && o.away.which&lacksLog != 0 && !knows(&o.away.log)) {
 			return false
 		}
 	}
