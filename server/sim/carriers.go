@@ -265,7 +265,7 @@ func (c *carrier) work(of int) {
 	e.away = true
 	b, over := e.side.Take(nil), e.side.Over()
 	if !e.dumb {
-		c.later(1-of, s.between(50, 2*s.transit()), func() { c.arrives(1-of, b, over) })
+		c.later(1-of, s.between(50, s.flight()), func() { c.arrives(1-of, b, over) })
 	}
 	if over {
 		if len(e.open) > 0 {
@@ -278,6 +278,16 @@ func (c *carrier) work(of int) {
 			t.push()
 		}
 	}
+}
+
+// flight is how long it takes at most, in µs, until what an end writes is at the other one. A stream moves its window in two flights and what they wait for:
+// after the chaos, the smallest windows must let it move what its client asks for, and the answer to a resumption before the edge tries another server.
+func (s *Sim) flight() uint64 {
+	us := 2 * s.transit()
+	if s.phase != phaseChaos {
+		us = min(us, 10*uint64(s.cfg.Window))
+	}
+	return us
 }
 
 func (c *carrier) tick(of int, due time.Duration) {
