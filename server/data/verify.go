@@ -29,6 +29,7 @@ func Verify(ctx context.Context, w io.Writer, dataDir, dataLogDir string) error 
 	if _, err := v.fsys.Stat(filepath.Join(dataDir, datadirs.UnfinishedFile)); err == nil {
 		v.bad("%s: the command that was writing it, such as zkd restore, was interrupted", dataDir)
 	}
+	v.owner(dataDir)
 	v.directories(dataDir, dataLogDir)
 	return v.verdict()
 }
@@ -109,6 +110,16 @@ func (v *verifier) log(dir string) []wal.SnapRef {
 		v.line("%s: after %v, at offset %d, there is an incomplete write: never acknowledged, or by a server that runs", t.Segment, t.After, t.Offset)
 	}
 	return rec.Snaps
+}
+
+// owner verifies the file without which no server starts.
+func (v *verifier) owner(dataDir string) {
+	switch owner, err := readOwner(v.fsys, dataDir); {
+	case err != nil:
+		v.bad("%v", err)
+	case owner == nil:
+		v.bad("%s: there is no %s, which names the log that belongs to it: no server starts with it", dataDir, datadirs.OwnerFile)
+	}
 }
 
 func (v *verifier) directories(dataDir, dataLogDir string) {

@@ -86,6 +86,12 @@ func TestVerify(t *testing.T) {
 			}
 		}, "NOT SOUND: " + snap + " is missing"},
 		{"the log's header", flip(segment, 10), "NOT SOUND: verify log: log corrupt"},
+		{"no owner", func(t *testing.T) {
+			if err := os.Remove(filepath.Join(dir, datadirs.OwnerFile)); err != nil {
+				t.Fatal(err)
+			}
+		}, "NOT SOUND: " + dir + ": there is no IDENTITY"},
+		{"the owner's byte", flip(filepath.Join(dir, datadirs.OwnerFile), 60), "NOT SOUND: " + filepath.Join(dir, datadirs.OwnerFile) + " is damaged"},
 		{"an interrupted import", func(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, datadirs.UnfinishedFile), nil, 0o600); err != nil {
 				t.Fatal(err)

@@ -66,10 +66,10 @@ func backupCommand() Command {
 			f.StringVar(&o.rate, "rate", "", "read at most this many bytes a second, such as 20M")
 			f.BoolVar(&o.zstd, "zstd", false, "create compresses, as it also does for a FILE.zst")
 			f.IntVar(&o.keep, "keep", 7, "how many of the newest backups prune keeps")
-			f.Var((*millis)(&o.age), "age", "prune keeps what is younger than this")
+			f.Var((*waitFlag)(&o.age), "age", "prune keeps what is younger than this")
 			o.every, o.base = time.Second, 24*time.Hour
 			f.Var((*millis)(&o.every), "every", "follow writes at least so often")
-			f.Var((*millis)(&o.base), "base-every", "follow fetches a whole backup so often; 0 is once")
+			f.Var((*waitFlag)(&o.base), "base-every", "follow fetches a whole backup so often; 0 is once")
 			return func(ctx context.Context, c *Call) error { return c.backup(ctx, &o) }
 		},
 	}
