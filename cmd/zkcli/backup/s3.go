@@ -167,13 +167,17 @@ func (o *objects) key(name string) *string { return new(o.prefix + name) }
 func (o *objects) List(ctx context.Context) (map[string]int64, error) {
 	files := make(map[string]int64)
 	pages := s3.NewListObjectsV2Paginator(o.client, &s3.ListObjectsV2Input{Bucket: &o.bucket, Prefix: &o.prefix})
-	for pages.HasMorePages() {
+	for token := ""; pages.HasMorePages(); {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
 			return nil, o.failed("list", "", err)
 		}
 		for _, object := range page.Contents {
 			files[strings.TrimPrefix(aws.ToString(object.Key), o.prefix)] = aws.ToInt64(object.Size)
+		}
+		last := token
+		if token = aws.ToString(page.NextContinuationToken); aws.ToBool(page.IsTruncated) && token == last {
+			return nil, fmt.Errorf("list %v: the server has more than %d files, and does not say how to list the rest (ListObjectsV2)", o, len(files))
 		}
 	}
 	return files, nil

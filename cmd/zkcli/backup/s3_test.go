@@ -318,6 +318,20 @@ func TestExpiredCredentials(t *testing.T) {
 	}
 }
 
+// TestListHasAnEnd lists a bucket of a server that does not take the name of the next page, or gives none: the list would have no
+// end, or lack files.
+func TestListHasAnEnd(t *testing.T) {
+	for _, next := range []string{"", "<NextContinuationToken>again</NextContinuationToken>"} {
+		to := seenBucket(t, "us-east-1", func(w http.ResponseWriter, _ *http.Request) bool {
+			fmt.Fprintf(w, "<ListBucketResult><IsTruncated>true</IsTruncated>%s<Contents><Key>of/zkd/one</Key></Contents></ListBucketResult>", next)
+			return false
+		})
+		if files, err := to.List(t.Context()); err == nil || !strings.Contains(err.Error(), "more than 1 files") {
+			t.Errorf("with %q: %v, %v", next, files, err)
+		}
+	}
+}
+
 // TestSignatures signs for the region of the bucket, which the server says if no setting does. It does not
 // sign the header that proxies change.
 func TestSignatures(t *testing.T) {
