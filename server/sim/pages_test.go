@@ -39,7 +39,7 @@ type page struct {
 
 func (p *page) command(words []string) (out string, err error) {
 	defer func() {
-		if f, ok := recover().(*Failure); ok {
+		if f := failed(recover()); f != nil {
 			err = fmt.Errorf("%v", f)
 		}
 	}()

@@ -45,12 +45,21 @@ func playFrom(t testing.TB, cfg Config, do func(s *script)) {
 	s.tracing = true
 	defer func() {
 		t.Helper()
-		if f, ok := recover().(*Failure); ok {
+		if f := failed(recover()); f != nil {
 			lines := s.lines[max(0, len(s.lines)-60):]
 			t.Fatalf("%v\n%s", f, strings.Join(lines, "\n"))
 		}
 	}()
 	do(s)
+}
+
+// failed returns the failure that ended a script, or nil. Any other panic continues.
+func failed(x any) *Failure {
+	f, ok := x.(*Failure)
+	if x != nil && !ok {
+		panic(x)
+	}
+	return f
 }
 
 // begin starts all servers, and waits until they have founded their ensemble.
@@ -113,7 +122,7 @@ func (s *script) leadBy(n *node) *node {
 func (s *script) write(n *node) jute.Zxid {
 	s.paths++
 	op := jute.MultiOp{Type: jute.OpCreate, Path: "/n" + string(rune('A'+s.paths/26%26)) + string(rune('a'+s.paths%26)), ACL: openACL}
-	return s.submitted(n, evaluate.Request{Op: op.Type, Body: op.Append(nil)})
+	return s.submitted(n, evaluate.Request{Origin: uint64(n.id) << 56, Op: op.Type, Body: op.Append(nil)})
 }
 
 // submitted proposes the transaction of a request at a leader and returns its zxid.
