@@ -71,9 +71,9 @@ func (s *Sim) node(id zab.SID) *node {
 
 // counts reports whether a server has weight: its disk has the incarnation that was
 // admitted, by the committed entries, and no loss is about to be found. Before any server is
-// admitted, all count.
+// admitted, all count. Members may name a server of the site before, which there is not any more (nil).
 func (s *Sim) counts(n *node) bool {
-	if n.old || n.torn || n.badSnaps {
+	if n == nil || n.old || n.torn || n.badSnaps {
 		return false
 	}
 	if !s.ghost.state.Seeded() {

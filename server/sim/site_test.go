@@ -3,6 +3,8 @@ package sim
 import (
 	"os"
 	"testing"
+
+	"github.com/zkd-project/zkd/server/zab"
 )
 
 // TestSites changes the site in the middle of each run: the ensemble is retired, or its servers are lost. With -args -seed and -seeds it
@@ -32,4 +34,18 @@ func TestSites(t *testing.T) {
 		}
 		t.Logf("change %d: %d times in %d runs, %d entries given up; %d entries and %d states copied, %d copies refused", change, sum.Promotions, seeds, sum.GivenUp, sum.Copied, sum.States, sum.Emptied)
 	}
+}
+
+// TestServerOfTheSiteBefore: a client may name a server as a member that there is not any more. It has no weight.
+func TestServerOfTheSiteBefore(t *testing.T) {
+	play(t, scriptConfig(), func(s *script) {
+		if !s.mayLoseDisk(s.nodes[0]) {
+			s.fail("script", "two of three servers can't decide")
+		}
+		list := s.membersNow()
+		list.List = append(list.List, zab.Member{ID: 9, Weight: 1})
+		if s.mayLoseDisk(s.nodes[0]) {
+			s.fail("script", "two of four servers can decide")
+		}
+	})
 }
