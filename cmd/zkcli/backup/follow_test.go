@@ -574,6 +574,7 @@ func TestStuckStorage(t *testing.T) {
 		if took := time.Since(begun); !errors.Is(err, end) || took != slowly+time.Second+linger {
 			t.Errorf("%v after %v", err, took)
 		}
+		synctest.Wait()
 		if len(said) != 1 || !strings.Contains(said[0], "has not taken a segment") {
 			t.Errorf("it said %q", said)
 		}

@@ -215,7 +215,7 @@ func TestParts(t *testing.T) {
 }
 
 // cutting answers requests for a file with what they ask for, but for all after some bytes.
-func cutting(t *testing.T, content []byte, after func() int) archive.Storage {
+func cutting(t *testing.T, content []byte, after *atomic.Int64) archive.Storage {
 	return seenBucket(t, "us-east-1", func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, "file") {
 			return true
@@ -234,9 +234,10 @@ func cutting(t *testing.T, content []byte, after func() int) archive.Storage {
 		w.Header().Set("Content-Length", strconv.Itoa(len(rest)))
 		w.WriteHeader(status)
 		http.NewResponseController(w).Flush()
-		w.Write(rest[:min(after(), len(rest))])
+		sent := min(int(after.Load()), len(rest))
+		w.Write(rest[:sent])
 		http.NewResponseController(w).Flush()
-		if after() < len(rest) {
+		if sent < len(rest) {
 			panic(http.ErrAbortHandler)
 		}
 		return false
@@ -247,8 +248,9 @@ func cutting(t *testing.T, content []byte, after func() int) archive.Storage {
 func TestBrokenReads(t *testing.T) {
 	content := make([]byte, 50_000)
 	rand.Read(content)
-	bytesEach := 1000
-	to := cutting(t, content, func() int { return bytesEach })
+	var each atomic.Int64
+	each.Store(1000)
+	to := cutting(t, content, &each)
 	read := func() ([]byte, error) {
 		r, err := to.Open(t.Context(), "file")
 		if err != nil {
@@ -260,7 +262,7 @@ func TestBrokenReads(t *testing.T) {
 	if got, err := read(); err != nil || !bytes.Equal(got, content) {
 		t.Errorf("%d bytes of %d, %v", len(got), len(content), err)
 	}
-	bytesEach = 0
+	each.Store(0)
 	if _, err := read(); err == nil || errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("error %v", err)
 	}
