@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -131,6 +132,9 @@ func (g *ghost) exists(path string, z jute.Zxid) bool {
 // server has restored before it.
 func (s *Sim) gotEvent(c *client, r *reply) {
 	fired, persistent := 0, s.firesPersistent(c, r)
+	if c.restoring { // as the server does, list by list: it may apply transactions meanwhile
+		slices.SortStableFunc(c.watches, func(a, b clientWatch) int { return cmp.Compare(a.list, b.list) })
+	}
 	var left []clientWatch
 	for _, w := range c.watches {
 		if w.path != r.path || !w.matches(r.event) || c.restoring && fired > 0 {
