@@ -112,37 +112,10 @@ func TestARefusedUpgradeLeavesTheSessionLocal(t *testing.T) {
 	})
 }
 
-// The leader refuses an upgrade if the session is already global, by an upgrade from an
-// earlier connection. That connection owns it until the client resumes the session, so
-// the request of the later one is not done.
-func TestAnUpgradeThatComesTwice(t *testing.T) {
-	inBubble(t, 3, upgradable, func(t *testing.T, e *testEnsemble) {
-		at := e.follower()
-		s := e.servers[at]
-		first := s.connect(t)
-		release := e.net.hold(at, e.leader())
-		first.send(jute.OpCreate, create("/e", "", jute.ModeEphemeral))
-		synctest.Wait()
-		first.nc.Close()
-		second := first.resume(t, 10_000)
-		second.send(jute.OpCreate, create("/f", "", jute.ModeEphemeral))
-		synctest.Wait()
-		release()
-		second.eof("a connection that does not own its session")
-		c := second.resumeAt(t, e.servers[e.leader()])
-		if c.session != first.session || c.exists("/f") {
-			t.Errorf("resumed %v, got %v; /f exists: %v", first.session, c.session, c.exists("/f"))
-		}
-		c.ephemeral("/f")
-		for _, s := range e.servers[1:] {
-			s.noErrors(t)
-		}
-	})
-}
-
-// A local session that is resumed with another timeout while its upgrade is under way
-// ends its connection: the client got a timeout that the other servers do not know.
-func TestAnUpgradeKeepsTheTimeoutThatWasAnswered(t *testing.T) {
+// A connection that resumes a session whose upgrade is not decided asks the leader, after that. It used to have
+// the local session: its writes were done even if the client had the global session elsewhere by then, and had
+// closed it (make sim SEED=5002594).
+func TestResumptionDuringAnUpgrade(t *testing.T) {
 	inBubble(t, 3, upgradable, func(t *testing.T, e *testEnsemble) {
 		at := e.follower()
 		s := e.servers[at]
@@ -150,12 +123,18 @@ func TestAnUpgradeKeepsTheTimeoutThatWasAnswered(t *testing.T) {
 		release := e.net.hold(at, e.leader())
 		first.send(jute.OpCreate, create("/e", "", jute.ModeEphemeral))
 		synctest.Wait()
-		second := first.resume(t, 20_000)
+		first.nc.Close()
+		second := s.dial(t, dialOptions{})
+		second.sendFrame((&jute.ConnectRequest{TimeoutMs: 20_000, SessionID: first.session, Password: first.pass, HasReadOnly: true}).Append(nil))
+		synctest.Wait()
 		release()
-		second.eof("a connection whose client was told another timeout")
-		c := second.resumeAt(t, s)
-		if ms, _ := s.globalSession(c.session); c.timeout != 20_000 || ms != 20_000 {
-			t.Errorf("the client is told %d ms, and %d are stored", c.timeout, ms)
+		second.established()
+		if ms, global := s.globalSession(first.session); second.session != first.session || !global || ms != 20_000 || second.timeout != 20_000 {
+			t.Errorf("resumed %v as %v, global %v, with a timeout of %d ms, and %d are stored", first.session, second.session, global, second.timeout, ms)
+		}
+		second.ephemeral("/f")
+		for _, s := range e.servers[1:] {
+			s.noErrors(t)
 		}
 	})
 }

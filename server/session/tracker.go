@@ -180,6 +180,15 @@ func (t *Tracker) SetOwner(id jute.SessionID, origin uint64) error {
 	return nil
 }
 
+// Disown makes nobody the owner of any session.
+func (t *Tracker) Disown() {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	for _, s := range t.sessions {
+		s.owner.Store(0)
+	}
+}
+
 // CheckOwner calls Session.CheckOwner by id. For an unknown session it returns
 // jute.ErrSessionExpired.
 func (t *Tracker) CheckOwner(id jute.SessionID, origin uint64) error {

@@ -505,7 +505,7 @@ func (s *Sim) checkTxn(txn *datatree.Txn) {
 			}
 			g.sessions[txn.Session] = true
 			if txn.Cxid == replica.UpgradeXid {
-				s.nowGlobal(txn.Session, txn.Ops[i].TimeoutMs)
+				g.upgraded[txn.Session] = s.now
 			}
 		case datatree.OpCloseSession:
 			if !g.sessions[txn.Session] {

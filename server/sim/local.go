@@ -60,14 +60,6 @@ func (s *Sim) checkLocal(n *node, c *conn) {
 	}
 }
 
-// nowGlobal notes that a local session has become a global one. A connection to which its client has come
-// meanwhile, with another timeout, ends when its server learns of that, so that what it promised does not count.
-func (s *Sim) nowGlobal(id jute.SessionID, timeoutMs int32) {
-	g := &s.ghost
-	g.upgraded[id] = s.now
-	g.kept[id] = min(g.kept[id], s.now+s.shortest(timeoutMs))
-}
-
 // lives reports whether the ensemble has a session, and had it at a time: a local one may become global
 // while its client is told that it has ended.
 func (g *ghost) lives(id jute.SessionID, at uint64) bool {

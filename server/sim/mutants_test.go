@@ -790,7 +790,7 @@ var byPages = []string{
 	"not-upgraded",
 	"visitor-upgraded",
 	"stays-local",
-	"resumer-kept",
+	"undecided-resumed",
 	"local-kept",
 	"outcomes-cut",
 	"taken-served",

@@ -40,7 +40,7 @@ func (a *Answers) sessionEffect(txn *datatree.Txn, op *datatree.Op) {
 	case datatree.OpCreateSession, datatree.OpAdoptSession:
 		a.Sessions.Add(txn.Session, op.TimeoutMs, millis(a.now))
 		_ = a.Sessions.SetOwner(txn.Session, txn.Origin) // it was added just now
-		a.sessionOpened(txn.Session, txn.Origin)
+		a.sessionOpened(txn.Session)
 	case datatree.OpSetTimeout:
 		a.Sessions.SetTimeout(txn.Session, op.TimeoutMs, txn.Origin, millis(a.now))
 	case datatree.OpSetOwner:
@@ -147,6 +147,9 @@ func (a *Answers) answerLocked(l *Line, o *replica.Order, txn *datatree.Txn, res
 	}
 	switch {
 	case req.own == upgradesOwn:
+		if code != 0 {
+			_ = a.Locals.SetOwner(l.SessionID(), 0)
+		}
 	case req.own != 0:
 		a.opened(l, req, session, code)
 	default:

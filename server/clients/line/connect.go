@@ -43,7 +43,7 @@ func (s *Lines) Admit(l *Line, a *Admission) error {
 	// A session is resumed after everything that the leader has ordered, so a server that
 	// lags only a little need not refuse the client: the leader does, if the client is ahead of
 	// it. Where the leader does not decide, the check is made now.
-	decides := a.ID != 0 && s.Locals.Get(a.ID) == nil && !l.readOnly && !a.Alone
+	decides := a.ID != 0 && !l.Locally(a.ID) && !a.Alone
 	if a.Seen > s.State.Applied() && !decides {
 		return ErrClientAhead
 	}

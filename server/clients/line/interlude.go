@@ -113,6 +113,7 @@ func (a *Answers) BeforeApply(txn *datatree.Txn) {
 func (a *Answers) EndInterlude(service uint64) {
 	a.interlude = false
 	a.fenced.Store(service)
+	a.Locals.Disown() // those whose upgrades were lost are local ones again
 	for _, l := range a.ordered() {
 		l.host.Lock()
 		enters := a.enter(l, service)

@@ -17,7 +17,17 @@ func (l *Line) Locally(id jute.SessionID) bool {
 	if id == 0 {
 		return l.lines.LocalSessions || l.readOnly || l.visits
 	}
-	return l.lines.Locals.Get(id) != nil || l.readOnly
+	return l.lines.isLocal(id) || l.readOnly
+}
+
+// isLocal reports whether a session is one of this server alone: no line has asked the leader to make it a global one. Until
+// that is decided its owner is that line. Others may have the session before this server knows, and a request by which it still
+// is a local one would be done for a session that has moved, or ended.
+func (s *Lines) isLocal(id jute.SessionID) bool {
+	local := s.Locals.Get(id)
+	undecided := local != nil && local.Owner() != 0
+	undecided = undecided && !undecidedResumed.Planted()
+	return local != nil && !undecided
 }
 
 // openUnlogged opens a local session for a client that asked for an ordinary one, while
@@ -94,6 +104,7 @@ func (l *Line) Upgrades(req *Request) bool {
 // Host.Decided: the session is then global, or still local if that was refused, and the
 // request that needed it belongs to that session.
 func (l *Line) Upgrade(at time.Duration) replica.Submission {
+	_ = l.lines.Locals.SetOwner(l.SessionID(), l.id) // none resumes it if it has just expired
 	service := l.Waiting.push(Request{Op: jute.OpCreateSession, Xid: replica.UpgradeXid, Received: at, ordered: true, own: upgradesOwn})
 	return replica.Submission{
 		Kind:     replica.Write,
@@ -104,22 +115,13 @@ func (l *Line) Upgrade(at time.Duration) replica.Submission {
 	}
 }
 
-// sessionOpened is called when the creation of a session is applied. A line that
-// had it as a local session has a global one from then on. If another line than
-// origin has resumed it meanwhile, that one ends: the leader does not know it as the
-// owner, and perhaps not its timeout. Its client resumes the global session.
-func (a *Answers) sessionOpened(id jute.SessionID, origin uint64) {
+// sessionOpened is called when the creation of a session is applied. The line that had it as a local
+// session has a global one from then on.
+func (a *Answers) sessionOpened(id jute.SessionID) {
 	if !a.Locals.Remove(id) {
 		return
 	}
-	l := a.Register.OfSession(id)
-	if l == nil {
-		return
+	if l := a.Register.OfSession(id); l != nil {
+		l.Session.becomesGlobal(a.Sessions.Get(id))
 	}
-	resumed := l.id != origin
-	resumed = resumed && !resumerKept.Planted()
-	if resumed {
-		l.host.Kill()
-	}
-	l.Session.becomesGlobal(a.Sessions.Get(id))
 }

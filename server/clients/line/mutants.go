@@ -53,7 +53,7 @@ var (
 	visitorUpgraded       = mutant.New("visitor-upgraded")        // the session of a visitor becomes a global one, and outlives the visit
 	staysLocal            = mutant.New("stays-local")             // a session that has become a global one is taken for a local one
 	upgradeMissed         = mutant.New("upgrade-missed")          // a local session that is a global one in a snapshot stays a local one, too
-	resumerKept           = mutant.New("resumer-kept")            // a line that has resumed a local session stays when another one has made that a global one
+	undecidedResumed      = mutant.New("undecided-resumed")       // a local session is resumed as one while the leader makes it a global one
 	localKept             = mutant.New("local-kept")              // a local session outlives its closing
 	slowKept              = mutant.New("slow-kept")               // a client that does not take its events stays connected
 	slowReadsKept         = mutant.New("slow-reads-kept")         // a client that does not take replies stays connected
