@@ -300,10 +300,10 @@ func TestSilentServer(t *testing.T) {
 		t.Errorf("a list: %v", err)
 	}
 	r, err := to.Open(t.Context(), "middle")
-	if err != nil {
-		t.Fatal(err)
+	if err == nil { // on a slow machine the beginning may be too late as well
+		_, err = io.ReadAll(r)
 	}
-	if _, err := io.ReadAll(r); err == nil || !strings.Contains(err.Error(), "timeout") {
+	if err == nil || !strings.Contains(err.Error(), "timeout") {
 		t.Errorf("an answer: %v", err)
 	}
 }
