@@ -247,7 +247,7 @@ func (c *conn) openLocal(id jute.SessionID, hasReadOnly bool) {
 	ok := c.line.OpenLocal(id, hasReadOnly, millis(c.batchAt), func(l *line.Line) { old = l })
 	c.line.Unlock()
 	if !ok {
-		c.kill() // it has just expired
+		c.kill()
 		return
 	}
 	if old != nil {

@@ -176,7 +176,11 @@ func (c *conn) upgrade(req *line.Request) error {
 	}
 	c.decided = make(chan struct{})
 	c.line.Lock()
-	sub := c.line.Upgrade(req.Received)
+	sub, ok := c.line.Upgrade(req.Received)
+	if !ok {
+		c.line.Unlock()
+		return errHangUp
+	}
 	c.shared.throttler.enterLast(c.crowd, c.line.Waiting.All())
 	c.line.Unlock()
 	c.batch.add(sub)

@@ -80,6 +80,12 @@ func (s *Session) CheckOwner(origin uint64) error {
 // Owner returns the owner, or 0 if there is none yet.
 func (s *Session) Owner() uint64 { return s.owner.Load() }
 
+// Own makes origin the owner of a session that has none, and reports whether it had none.
+func (s *Session) Own(origin uint64) bool { return s.owner.CompareAndSwap(0, origin) }
+
+// Disown makes nobody the owner of a session that origin owns.
+func (s *Session) Disown(origin uint64) { s.owner.CompareAndSwap(origin, 0) }
+
 // markClosing makes the session closing and reports whether this call did.
 func (s *Session) markClosing() bool { return s.deadline.Swap(closing) != closing }
 

@@ -19,7 +19,7 @@ func (s *Sim) openLocal(c *conn, req *request) {
 	}
 	var old *line.Line
 	if !c.line.OpenLocal(id, true, now, func(l *line.Line) { old = l }) {
-		c.Kill() // it has just expired
+		c.Kill()
 	}
 	if old != nil {
 		old.Host().Kill()
@@ -29,9 +29,14 @@ func (s *Sim) openLocal(c *conn, req *request) {
 
 // upgradeFor has the leader make the session a global one, before a request. Its reader waits for that.
 func (s *Sim) upgradeFor(c *conn, req request, r *line.Request) {
+	sub, ok := c.line.Upgrade(r.Received)
+	if !ok {
+		c.Kill()
+		return
+	}
 	s.stats.Upgrades++
 	c.upgrade = &req
-	s.hand(c.n, c.line.Upgrade(r.Received))
+	s.hand(c.n, sub)
 	s.ghost.asks(c.origin, ask{replica.UpgradeXid, true})
 	s.takeOutputs(c.n)
 }

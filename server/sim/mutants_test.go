@@ -791,6 +791,7 @@ var byPages = []string{
 	"visitor-upgraded",
 	"stays-local",
 	"undecided-resumed",
+	"claimed-upgraded",
 	"local-kept",
 	"outcomes-cut",
 	"taken-served",

@@ -148,7 +148,7 @@ func (a *Answers) answerLocked(l *Line, o *replica.Order, txn *datatree.Txn, res
 	switch {
 	case req.own == upgradesOwn:
 		if code != 0 {
-			_ = a.Locals.SetOwner(l.SessionID(), 0)
+			l.Session.tracked.Load().Disown(l.id) // it stays a local one
 		}
 	case req.own != 0:
 		a.opened(l, req, session, code)

@@ -6,6 +6,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/evaluate"
 	"github.com/zkd-project/zkd/server/replica"
+	"github.com/zkd-project/zkd/server/session"
 )
 
 // A local session is known only to its server. It costs the ensemble nothing, and owns no
@@ -25,9 +26,13 @@ func (l *Line) Locally(id jute.SessionID) bool {
 // is a local one would be done for a session that has moved, or ended.
 func (s *Lines) isLocal(id jute.SessionID) bool {
 	local := s.Locals.Get(id)
-	undecided := local != nil && local.Owner() != 0
-	undecided = undecided && !undecidedResumed.Planted()
-	return local != nil && !undecided
+	return local != nil && !undecided(local)
+}
+
+// undecided reports whether a line has asked the leader to make a local session a global one.
+func undecided(local *session.Session) bool {
+	owned := local.Owner() != 0
+	return owned && !undecidedResumed.Planted()
 }
 
 // openUnlogged opens a local session for a client that asked for an ordinary one, while
@@ -42,16 +47,21 @@ func (a *Answers) openUnlogged(l *Line, readOnly bool) {
 }
 
 // OpenLocal makes l the line of a local session, and puts the response into the buffer. It calls end
-// with the line that had the session before. It returns false if the session has just expired. now is in ms.
+// with the line that had the session before. It returns false if the session has just expired, or if that line
+// has just asked the leader to make it a global one: l has to end then. now is in ms.
 func (l *Line) OpenLocal(id jute.SessionID, readOnly bool, now int64, end func(*Line)) bool {
 	s := l.lines
-	if !s.Locals.Renew(id, l.Session.timeoutMs, now) {
+	local := s.Locals.Get(id)
+	if local == nil || !s.Locals.Renew(id, l.Session.timeoutMs, now) {
 		return false
 	}
 	if old := s.Register.Claim(id, l); old != nil && old != l {
 		end(old)
 	}
-	l.Session.establish(id, s.Locals.Get(id), true)
+	l.Session.establish(id, local, true)
+	if undecided(local) {
+		return false
+	}
 	password := s.State.Keys().Password(id)
 	l.respond(&jute.ConnectResponse{TimeoutMs: l.Session.timeoutMs, SessionID: id, Password: password[:], HasReadOnly: readOnly, ReadOnly: l.readOnly}, false)
 	return true
@@ -102,9 +112,21 @@ func (l *Line) Upgrades(req *Request) bool {
 
 // Upgrade returns what asks the leader to make the local session a global one. The reader waits for
 // Host.Decided: the session is then global, or still local if that was refused, and the
-// request that needed it belongs to that session.
-func (l *Line) Upgrade(at time.Duration) replica.Submission {
-	_ = l.lines.Locals.SetOwner(l.SessionID(), l.id) // none resumes it if it has just expired
+// request that needed it belongs to that session. ok is false if another line has the session now, and l ends.
+//
+// Upgrade owns the session before it looks whether another line has claimed it, and OpenLocal claims it before it looks
+// whether it is owned: of two at the same time at least one fails.
+func (l *Line) Upgrade(at time.Duration) (sub replica.Submission, ok bool) {
+	local := l.Session.tracked.Load()
+	if !local.Own(l.id) {
+		return sub, false
+	}
+	claimed := l.lines.Register.OfSession(l.SessionID()) != l
+	claimed = claimed && !claimedUpgraded.Planted()
+	if claimed {
+		local.Disown(l.id)
+		return sub, false
+	}
 	service := l.Waiting.push(Request{Op: jute.OpCreateSession, Xid: replica.UpgradeXid, Received: at, ordered: true, own: upgradesOwn})
 	return replica.Submission{
 		Kind:     replica.Write,
@@ -112,7 +134,7 @@ func (l *Line) Upgrade(at time.Duration) replica.Submission {
 		Received: at,
 		Request: evaluate.Request{Op: jute.OpCreateSession, Session: l.SessionID(), Origin: l.id, Cxid: replica.UpgradeXid,
 			TimeoutMs: l.Session.timeoutMs},
-	}
+	}, true
 }
 
 // sessionOpened is called when the creation of a session is applied. The line that had it as a local

@@ -54,6 +54,7 @@ var (
 	staysLocal            = mutant.New("stays-local")             // a session that has become a global one is taken for a local one
 	upgradeMissed         = mutant.New("upgrade-missed")          // a local session that is a global one in a snapshot stays a local one, too
 	undecidedResumed      = mutant.New("undecided-resumed")       // a local session is resumed as one while the leader makes it a global one
+	claimedUpgraded       = mutant.New("claimed-upgraded")        // a line makes its local session a global one after another line has claimed it
 	localKept             = mutant.New("local-kept")              // a local session outlives its closing
 	slowKept              = mutant.New("slow-kept")               // a client that does not take its events stays connected
 	slowReadsKept         = mutant.New("slow-reads-kept")         // a client that does not take replies stays connected

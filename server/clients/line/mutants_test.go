@@ -14,7 +14,7 @@ import (
 // byPages are the faults of lines that a page finds. Runs of the simulator find the others.
 var byPages = []mutant.Mutant{
 	otherKept, closerKilled, closedOpen, boundKept, silentEnded, earlierAdmitted, endedAgain, unownedKept, changeAgain, aheadServed, closingServed, requestedTimeout,
-	confirmedReplayed, touchedNow, arrivingMissed, localReported, notUpgraded, visitorUpgraded, staysLocal, undecidedResumed, localKept, slowKept, slowReadsKept,
+	confirmedReplayed, touchedNow, arrivingMissed, localReported, notUpgraded, visitorUpgraded, staysLocal, undecidedResumed, claimedUpgraded, localKept, slowKept, slowReadsKept,
 	outcomesCut, takenServed, upgradeMissed, waitsLonger, waitsOn, refusedHeard,
 }
 

@@ -241,14 +241,14 @@ func (p *page) command(words []string) (string, error) {
 		if p.lines.Locals.Get(jute.SessionID(number(2))) == nil {
 			p.lines.Locals.Add(jute.SessionID(number(2)), 1000, p.now.Milliseconds())
 		}
-		l.OpenLocal(jute.SessionID(number(2)), true, p.now.Milliseconds(), func(old *Line) { old.Host().Kill() })
+		p.openLocal(l, jute.SessionID(number(2)))
 	case "visit":
 		p.line(words[1]).Visit()
 		p.open(words[1], nil)
 	case "asks":
 		p.ask(p.of[words[1]], words[2], arg(3))
 	case "upgrade":
-		p.Submit(p.of[words[1]].Upgrade(p.now))
+		p.upgrade(p.of[words[1]])
 	case "kill":
 		p.of[words[1]].Kill()
 	case "forget":
@@ -383,13 +383,29 @@ func (p *page) open(name string, words []string) {
 		p.lines.Locals.Add(id, 1000, p.now.Milliseconds())
 	}
 	if id != 0 && l.Locally(id) {
-		l.OpenLocal(id, true, p.now.Milliseconds(), func(old *Line) { old.Host().Kill() })
+		p.openLocal(l, id)
 		return
 	}
 	if id == 0 {
 		id = p.NextSession()
 	}
 	p.Submit(l.Open(id, a.ID != 0, true, p.now))
+}
+
+func (p *page) openLocal(l *pageLine, id jute.SessionID) {
+	if !l.OpenLocal(id, true, p.now.Milliseconds(), func(old *Line) { old.Host().Kill() }) {
+		p.say("%s can't have it as a local one", l.name)
+		l.Kill()
+	}
+}
+
+func (p *page) upgrade(l *pageLine) {
+	sub, ok := l.Upgrade(p.now)
+	if !ok {
+		p.say("%s has it no longer", l.name)
+		return
+	}
+	p.Submit(sub)
 }
 
 func (p *page) ask(l *pageLine, what, path string) {
@@ -441,7 +457,7 @@ func (p *page) ask(l *pageLine, what, path string) {
 		return
 	}
 	if l.Upgrades(&req) {
-		p.Submit(l.Upgrade(p.now))
+		p.upgrade(l)
 		p.order(0)
 	}
 	p.Submit(l.Line.Submit(&req))

@@ -32,8 +32,7 @@ type LastTouch struct {
 func (t LastTouch) Useless(now int64) bool { return now-t.At > int64(t.TimeoutMs) }
 
 // Register holds the live connections, with the number of connections of each address. One
-// mutex guards it. It is the innermost lock except a connection's, which is never held when
-// this one is taken.
+// mutex guards it, an inner one of all: a connection's methods above take none.
 type Register[C Conn] struct {
 	mu        sync.RWMutex
 	byOrigin  map[uint64]C
