@@ -335,6 +335,16 @@ func (c *Core) snapshotAcknowledged(p *peer) {
 	if p.state == learnerSnapshot && p.delivered && p.match >= p.snapAt {
 		p.state, p.next = learnerStream, p.match
 		c.startSnapshots()
+		c.noteSynced(p)
+	}
+}
+
+// noteSynced notes that a learner has what was there when the leader began, and that a quorum has it, if that is so now. It may
+// have all of that from a snapshot.
+func (c *Core) noteSynced(p *peer) {
+	if !p.synced && p.match >= c.lead.marker && c.log.committed >= c.lead.marker {
+		p.synced = true
+		c.nextAdmission()
 	}
 }
 
@@ -513,10 +523,7 @@ func (c *Core) acknowledged(p *peer, m *Message) {
 	}
 	p.inflight = append(p.inflight[:0], p.inflight[n:]...)
 	c.advanceCommit()
-	if !p.synced && p.match >= c.lead.marker && c.log.committed >= c.lead.marker {
-		p.synced = true
-		c.nextAdmission()
-	}
+	c.noteSynced(p)
 }
 
 // Peers appends what a leader knows about its learners, sorted by id.
