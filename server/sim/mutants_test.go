@@ -744,7 +744,12 @@ func broken(cfg Config, do func(*script)) (f *Failure) {
 func brokenFrom(cfg Config, do func(*script)) (f *Failure) {
 	s := &script{Sim: newSim(cfg)}
 	defer func() {
-		f, _ = recover().(*Failure)
+		x := recover()
+		if failure, ok := x.(*Failure); ok || x == nil {
+			f = failure
+			return
+		}
+		panic(x)
 	}()
 	do(s)
 	return nil

@@ -11,8 +11,8 @@ import (
 
 // turns is what the ghost knows of the requests that wait at a leader.
 type turns struct {
-	epoch       uint32 // in which it is known
-	subjects    map[uint64]jute.ID
+	epoch       uint32             // in which it is known
+	subjects    map[uint64]jute.ID // of each connection, while requests of it wait: the first one's, as in the replica
 	connections lead[uint64]
 	addresses   lead[jute.ID]
 	largest     int  // request
@@ -50,12 +50,16 @@ func (l lead[K]) grows(served map[K]int, lags func(waits, other K) bool, most fu
 // propose makes a leader propose waiting requests, and checks that the connections have their
 // turns, and the addresses: F1 and F2.
 func (s *Sim) propose(n *node) bool {
+	t := &n.turns
 	if n.status.Role != zab.Leading || s.cfg.BigBytes > 0 {
+		*t = turns{}
 		return n.rep.Propose()
 	}
-	t := &n.turns
-	if t.epoch != n.status.Epoch {
-		*t = turns{epoch: n.status.Epoch, subjects: make(map[uint64]jute.ID), connections: make(lead[uint64]), addresses: make(lead[jute.ID])}
+	if t.subjects == nil {
+		t.subjects = make(map[uint64]jute.ID)
+	}
+	if t.epoch != n.status.Epoch { // what waits keeps its places
+		*t = turns{epoch: n.status.Epoch, subjects: t.subjects, connections: make(lead[uint64]), addresses: make(lead[jute.ID])}
 	}
 	before := n.waiting()
 	var waits []jute.ID
