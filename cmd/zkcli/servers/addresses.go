@@ -10,6 +10,9 @@ import (
 	"time"
 )
 
+// mostMembers bounds how many servers are asked of which others told. The ids of members are at most as large.
+const mostMembers = 255
+
 // Members returns where the Asker reaches the members of which the first server tells that does, or
 // nothing. Servers without a quorum tell, too.
 func (a Asker) Members(ctx context.Context, servers []string, limit time.Duration) []string {
@@ -35,7 +38,8 @@ func (a Asker) Addresses(config string) []string {
 		}
 	}
 	slices.Sort(list)
-	return slices.Compact(list)
+	list = slices.Compact(list)
+	return list[:min(len(list), mostMembers)]
 }
 
 // serverLines returns the values of a configuration's lines of servers by their ids.

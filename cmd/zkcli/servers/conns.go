@@ -2,7 +2,6 @@ package servers
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -105,14 +104,18 @@ func readCons(text string) []Conn {
 			who = who[:i]
 		}
 		c := Conn{Client: strings.TrimPrefix(who, "/")}
-		into := map[string]any{
+		into := map[string]*int64{
 			"queued": &c.Queued, "recved": &c.Received, "sent": &c.Sent, "est": &c.Established, "to": &c.TimeoutMs,
-			"minlat": &c.MinLatencyMs, "avglat": &c.AvgLatencyMs, "maxlat": &c.MaxLatencyMs, "sid": &c.Session, "lop": &c.LastOp,
+			"minlat": &c.MinLatencyMs, "avglat": &c.AvgLatencyMs, "maxlat": &c.MaxLatencyMs,
 		}
 		for field := range strings.SplitSeq(strings.TrimSuffix(fields, ")"), ",") {
 			key, value, _ := strings.Cut(field, "=")
 			if at := into[key]; at != nil {
-				fmt.Sscan(value, at)
+				*at, _ = strconv.ParseInt(value, 10, 64)
+			} else if key == "sid" {
+				c.Session = value
+			} else if key == "lop" {
+				c.LastOp = value
 			}
 		}
 		list = append(list, c)

@@ -27,19 +27,22 @@ type Examination struct {
 	AdminPort int
 }
 
+// rounds is how often servers are asked that were not known before: one that tells of others each time has no end.
+const rounds = 4
+
 // Examine asks the servers, and other members of which these tell, twice.
 func (e Examination) Examine(ctx context.Context, addrs []string) why.Facts {
 	list := make([]examined, len(addrs))
 	for i, addr := range addrs {
 		list[i].Name, list[i].asker = addr, e.Asker
 	}
-	e.round(ctx, list, func(ctx context.Context, s *examined) { s.Before = e.first(ctx, s) })
-	complete := false
-	for known := 0; known < len(list); { // those that come new may know others
+	known, complete := 0, false
+	for range rounds { // those that come new may know others
+		e.round(ctx, list[known:], func(ctx context.Context, s *examined) { s.Before = e.first(ctx, s) })
 		known = len(list)
 		list, complete = e.withMembers(list)
-		e.round(ctx, list[known:], func(ctx context.Context, s *examined) { s.Before = e.first(ctx, s) })
 	}
+	complete, list = complete && known == len(list), list[:known]
 
 	wait := time.NewTimer(e.Interval)
 	defer wait.Stop()
@@ -106,7 +109,8 @@ func (e Examination) withMembers(list []examined) (_ []examined, known bool) {
 		}
 	}
 	slices.SortFunc(more, func(a, b examined) int { return int(a.ID - b.ID) })
-	return append(list, more...), len(members) > 0
+	asked := min(len(more), max(0, mostMembers-len(list)))
+	return append(list, more[:asked]...), len(members) > 0 && asked == len(more)
 }
 
 // first asks a server for the first time.

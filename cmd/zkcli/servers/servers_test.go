@@ -163,6 +163,59 @@ func TestReadCons(t *testing.T) {
 	}
 }
 
+// TestExamineEnds has a server that tells of another member, or of many, each time it is asked.
+func TestExamineEnds(t *testing.T) {
+	for _, tt := range []struct{ each, want int }{{1, rounds}, {1000, mostMembers}} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, port, err := net.SplitHostPort(l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			id := 0
+			for {
+				conn, err := l.Accept()
+				if err != nil {
+					return
+				}
+				word := make([]byte, 4)
+				io.ReadFull(conn, word)
+				answer := []byte("Mode: follower\n")
+				if string(word) == "conf" {
+					for range min(tt.each, 2000-id) { // a caller without an end fails
+						id++
+						host := []byte("localhost") // two servers with one address would be one
+						for i := range host {
+							host[i] -= byte(id>>i&1) * ('a' - 'A')
+						}
+						answer = fmt.Appendf(answer, "server.%d=%s:1:2;%s\n", id, host, port)
+					}
+				}
+				conn.Write(answer)
+				conn.Close()
+			}
+		}()
+		facts := Examination{Limit: time.Hour}.Examine(t.Context(), []string{l.Addr().String()})
+		l.Close()
+		<-done
+		if len(facts.Servers) != tt.want || facts.Complete {
+			t.Errorf("%d members each time: %d servers were asked, all known: %v", tt.each, len(facts.Servers), facts.Complete)
+		}
+	}
+	var config strings.Builder
+	for id := range 1000 {
+		fmt.Fprintf(&config, "server.%d=zk%d:1:2;3\n", id, id)
+	}
+	if list := (Asker{}).Addresses(config.String()); len(list) != mostMembers {
+		t.Errorf("%d addresses of a list", len(list))
+	}
+}
+
 func TestReadDump(t *testing.T) {
 	const dump = "SessionTracker dump:\nSession Sets (1)/(1):\n1 expire at Thu Jan 01 03:00:06 UTC 1970:\n\t0x1\nephemeral nodes dump:\n" +
 		"Sessions with Ephemerals (2):\n0x1:\n\t/a\n\t/b c:\n0x10000a:\n\t/0x3:\nConnections dump:\nConnections Sets (1)/(1):\n1 expire at x:\n"
