@@ -100,7 +100,7 @@ func standbyConfig(file string) (*config.Config, error) {
 }
 
 func placeOf(cfg *config.Config) data.Place {
-	return data.Place{DataDir: cfg.DataDir, LogDir: cfg.DataLogDir, Server: zab.SID(cfg.MyID)}
+	return data.Place{DataDir: cfg.DataDir, LogDir: cfg.DataLogDir, Server: zab.SID(cfg.MyID), SegmentSize: cfg.WALSegmentSize}
 }
 
 // standbySource returns the servers that the flags name.

@@ -116,7 +116,7 @@ func configureMirror(o *takeover.Options, file string) error {
 	if !cfg.Replicated() {
 		return fmt.Errorf("%s has no server lines: a mirror is for a member of an ensemble", file)
 	}
-	o.Dir, o.LogDir, o.ID = cfg.DataDir, cfg.DataLogDir, uint8(cfg.MyID)
+	o.Dir, o.LogDir, o.ID, o.SegmentSize = cfg.DataDir, cfg.DataLogDir, uint8(cfg.MyID), cfg.WALSegmentSize
 	o.InitLimit, o.SyncLimit = cfg.InitLimit, cfg.SyncLimit
 	if cfg.QuorumTLS.Dial {
 		o.TLS = &cfg.QuorumTLS.Settings

@@ -73,7 +73,7 @@ func Open(ctx context.Context, p data.Place, of datadirs.Copy, logger *zap.Logge
 		e := &rec.Control[n-1]
 		m.founding = &Founding{e.Zxid, e.Prev, e.Payload}
 	}
-	if is != of && !(is == 0 && m.founding != nil) {
+	if is != of && !(is == 0 && (m.founding != nil || of == datadirs.OfZkd && m.promotedOnly())) {
 		return nil, errors.Join(notOf(of, p.DataDir), dirs.Close())
 	}
 	m.refer(m.refs...)

@@ -306,6 +306,29 @@ func TestMirrorSnapshots(t *testing.T) {
 	}
 }
 
+// TestSegmentSize has a mirror whose log is to have small segments, as with zkd.walSegmentSizeKb.
+func TestSegmentSize(t *testing.T) {
+	dir := t.TempDir()
+	p := data.Place{DataDir: dir, LogDir: dir, Server: 101, SegmentSize: 64 << 10}
+	check(t, data.CreateMirror(p, datadirs.OfApache))
+	m := openMirrors(t, []data.Place{p})[0]
+	check(t, m.Install(t.Context(), treetest.Imported(t)))
+	var out datatree.Applied
+	for i := range int32(100) { // 400 KiB
+		x := datatree.Txn{Zxid: 0x500000001 + jute.Zxid(i), Time: 1000, Ops: []datatree.Op{{Kind: datatree.OpSetData, Path: "/a", Data: make([]byte, 4<<10), Version: i}}}
+		check(t, m.Append(&x, func() ([]datatree.Event, error) {
+			m.Tree().Apply(&x, &out)
+			return out.Events, nil
+		}))
+	}
+	check(t, m.Close())
+	files, err := os.ReadDir(data.LogDir(dir))
+	check(t, err)
+	if len(files) < 7 {
+		t.Errorf("the log has %d segments", len(files))
+	}
+}
+
 // smallDisk is a mirror whose log is on a small disk, in a bubble of package synctest.
 type smallDisk struct {
 	*Mirror

@@ -17,9 +17,12 @@ func (m *Mirror) MayBePromoted(c copies.Consent) bool { return c.Covers(m.Tree()
 // Promoted reports whether Promote has begun to make the data that of a member.
 func (m *Mirror) Promoted() bool { return slices.Contains(m.ensemble.Admitted, m.Founder()) }
 
+// promotedOnly reports whether no leader has begun an epoch since Promote.
+func (m *Mirror) promotedOnly() bool { return m.Promoted() && m.ensemble.Members == nil }
+
 // Promote makes the copy of an ensemble of zkd the data of a member of a new ensemble. members have
 // equal copies, and are promoted with the same members; this one is among them. Sessions keep their passwords.
-// Promote may be called again after a crash.
+// Promote may be called again until a server has started with the data.
 func (m *Mirror) Promote(ctx context.Context, members []Founder) error {
 	if !m.Promoted() {
 		next := copies.Succeed(&m.ensemble, m.Tree(), members)
@@ -32,6 +35,9 @@ func (m *Mirror) Promote(ctx context.Context, members []Founder) error {
 		if err := m.InstallState(ctx, m.Tree(), next.State); err != nil {
 			return err
 		}
+	}
+	if m.member {
+		return nil
 	}
 	return m.endMirror()
 }

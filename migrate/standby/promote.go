@@ -37,7 +37,7 @@ type Promoted struct {
 	Sessions int       `json:"sessions"`
 }
 
-// Run promotes. It may be repeated after a crash.
+// Run promotes. It may be repeated until the new ensemble has a leader.
 func (p *Promote) Run(ctx context.Context) (r *Promoted, err error) {
 	m, err := open(ctx, p.Place, p.Logger)
 	if err != nil {

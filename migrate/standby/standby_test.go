@@ -336,8 +336,9 @@ func TestPromote(t *testing.T) {
 		s.stop(t)
 	}
 	last := e.Last()
-	promote := func(p data.Place, after jute.Zxid, members ...string) error {
-		_, err := (&Promote{Place: p, Consent: copies.Consent{LossAfter: after}, Members: members, Logger: zap.NewNop()}).Run(t.Context())
+	var result *Promoted
+	promote := func(p data.Place, after jute.Zxid, members ...string) (err error) {
+		result, err = (&Promote{Place: p, Consent: copies.Consent{LossAfter: after}, Members: members, Logger: zap.NewNop()}).Run(t.Context())
 		return err
 	}
 	stranger := strings.Replace(members[0], "4:", "6:", 1)
@@ -375,8 +376,16 @@ func TestPromote(t *testing.T) {
 	}
 	check(t, promote(places[0], last, members...))
 	check(t, promote(places[1], last, members...))
-	if err := promote(places[1], last, members...); err == nil || !strings.Contains(err.Error(), "start zkd") {
-		t.Errorf("promoted again: %v", err)
+	was := *result
+	check(t, promote(places[1], last, members...)) // it was killed when all was done
+	if result.Text() != was.Text() {
+		t.Errorf("promoted again:\n%sand before\n%s", result.Text(), was.Text())
+	}
+	other := placeIn(t.TempDir(), zab.SIDOf(4))
+	check(t, data.CreateMirror(other, datadirs.OfZkd))
+	own(t, other, 0)
+	if err := promote(other, last); err == nil || !strings.Contains(err.Error(), "start zkd") {
+		t.Errorf("a member that was not promoted: %v", err)
 	}
 	var first zab.State
 	for i, p := range places {
@@ -438,14 +447,17 @@ func TestPromoteRetired(t *testing.T) {
 }
 
 // halfPromoted makes a member what a crash leaves before its last step.
-func halfPromoted(t *testing.T, p data.Place) {
+func halfPromoted(t *testing.T, p data.Place) { own(t, p, datadirs.OfZkd) }
+
+// own makes data those of a copy, or of a member.
+func own(t *testing.T, p data.Place, of datadirs.Copy) {
 	t.Helper()
 	name := filepath.Join(p.DataDir, datadirs.OwnerFile)
 	b, err := os.ReadFile(name)
 	check(t, err)
 	o, err := datadirs.DecodeOwner(b)
 	check(t, err)
-	o.Copy = datadirs.OfZkd
+	o.Copy = of
 	check(t, os.WriteFile(name, o.Encode(), 0o600))
 }
 

@@ -34,6 +34,8 @@ type Options struct {
 	Dir, LogDir string
 	// ID is the id of the member to be. A copy that exists has one; it must be the same, or 0.
 	ID uint8
+	// SegmentSize is that of the log's segments; 0 means the default.
+	SegmentSize int64
 	// InitLimit and SyncLimit bound the time of the synchronization, and of the leader's
 	// silence: initLimit and syncLimit of Apache's configuration, times its tickTime.
 	InitLimit, SyncLimit time.Duration
@@ -76,7 +78,7 @@ type follower struct {
 
 // Mirror keeps a copy of a running ensemble until ctx is done, or an operator is needed.
 func Mirror(ctx context.Context, o Options) (err error) {
-	place := data.Place{DataDir: o.Dir, LogDir: cmp.Or(o.LogDir, o.Dir), Server: zab.SID(o.ID)}
+	place := data.Place{DataDir: o.Dir, LogDir: cmp.Or(o.LogDir, o.Dir), Server: zab.SID(o.ID), SegmentSize: o.SegmentSize}
 	of, err := data.MirrorOf(place)
 	if err != nil {
 		return err

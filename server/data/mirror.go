@@ -24,7 +24,7 @@ func CreateMirror(p Place, of datadirs.Copy) error {
 	}
 	id := NewIdentity()
 	id.Server = p.Server
-	log, _, err := wal.Open(wal.Options{Dir: LogDir(p.LogDir), Ident: id.Encode()})
+	log, _, err := wal.Open(wal.Options{Dir: LogDir(p.LogDir), SegmentSize: p.SegmentSize, Ident: id.Encode()})
 	if err != nil {
 		return err
 	}

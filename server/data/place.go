@@ -26,6 +26,7 @@ import (
 type Place struct {
 	DataDir, LogDir string
 	Server          zab.SID // 0 for a server without an ensemble
+	SegmentSize     int64   // of the log, in bytes; 0 means the default
 
 	fs vfs.FS // nil means the operating system's
 }

@@ -1,6 +1,7 @@
 package data
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,6 +71,7 @@ func (p Place) offline(logger *zap.Logger) (*Dirs, error) {
 		return nil, err
 	}
 	cfg.DataDirAutoCreate = false
+	cfg.WALSegmentSize = cmp.Or(p.SegmentSize, cfg.WALSegmentSize)
 	if logger == nil {
 		logger = zap.NewNop()
 	}
