@@ -107,6 +107,8 @@ func TestAPINodes(t *testing.T) {
 		c.want(405, "the methods here are", "PATCH", "/v1/nodes/a", "")
 		c.want(404, "openapi.json", "GET", "/v1/nothing", "")
 		c.want(413, "jute.maxbuffer", "PUT", "/v1/nodes/a", strings.Repeat("x", 2<<20))
+		c.want(415, "would stay on the data", "PUT", "/v1/nodes/a", "x", "Content-Encoding", "gzip")
+		c.want(200, "", "PUT", "/v1/nodes/a", "x", "Content-Encoding", "identity")
 		s.noErrors(t)
 		time.Sleep(time.Minute)
 		if n := s.connections(); n != 0 {

@@ -326,16 +326,27 @@ func (c *call) send(op jute.OpCode, body appender, into decoder) (jute.Zxid, err
 	return result(r, err, into)
 }
 
-// body reads the body of the request.
+// body reads the body of the request. It is taken as it is: data that a caller has compressed on the way would
+// stay so in the tree.
 func (c *call) body() ([]byte, error) {
+	if coding := c.r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
+		return nil, refuse(http.StatusUnsupportedMediaType, "a body has no Content-Encoding here: %q would stay on the data", coding)
+	}
+	if c.r.ContentLength > int64(c.MaxFrame) {
+		return nil, c.tooLong()
+	}
 	b, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, int64(c.MaxFrame)))
 	if _, long := errors.AsType[*http.MaxBytesError](err); long {
-		return nil, refuse(http.StatusRequestEntityTooLarge, "the body is longer than jute.maxbuffer, which is %d", c.MaxFrame)
+		return nil, c.tooLong()
 	}
 	if err != nil {
 		return nil, refuse(http.StatusBadRequest, "the body can't be read: %v", err)
 	}
 	return b, nil
+}
+
+func (c *call) tooLong() error {
+	return refuse(http.StatusRequestEntityTooLarge, "the body is longer than jute.maxbuffer, which is %d", c.MaxFrame)
 }
 
 // record decodes a body in JSON.

@@ -170,7 +170,7 @@ func memberOperations() []endpoint {
 			params: []param{dryRun, force,
 				{in: "query", name: "version", pattern: "^[0-9a-f]{1,16}$", doc: "The version of the members that the caller has seen. If there is another one, nothing changes."},
 				{in: "query", name: "timeout", least: 0, most: 600_000, doc: "How long the change may take, in ms; 60000 by default."}},
-			body: inJSON[MemberRequest](), refuses: []int{404, 409, 412, 413},
+			body: inJSON[MemberRequest](), refuses: []int{404, 409, 412},
 			answers: []answer{{status: 200, doc: "The change.", content: inJSON[MemberChange]()}}},
 		{method: http.MethodPost, path: "/v1/leader", doc: "Make a voter the leader, and wait until it leads.", serve: (*call).transferLeader,
 			params:  []param{dryRun, {in: "query", name: "id", least: 0, most: 255, doc: "The server."}},

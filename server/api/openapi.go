@@ -65,6 +65,9 @@ func (e *endpoint) describe(schemas object) object {
 		problem["text/plain"] = object{"schema": object{"type": "string"}}
 	}
 	statuses := slices.Concat(always, e.refuses)
+	if e.body != nil {
+		statuses = append(statuses, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
+	}
 	for i := range e.params {
 		statuses = append(statuses, e.params[i].refuses...)
 	}

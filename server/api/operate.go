@@ -23,7 +23,7 @@ func operations() []endpoint {
 		{method: http.MethodGet, path: "/v1/configuration", doc: "The configuration of this server.", serve: (*call).configuration,
 			answers: []answer{{status: 200, doc: "Each key with its value and where that comes from.", content: inJSON[SettingList]()}}},
 		{method: http.MethodPut, path: "/v1/configuration/{key}", doc: "Set a key of this server until it restarts, or reads its file again.", serve: (*call).configure,
-			params: []param{dryRun, was}, body: []content{{textType, nil}}, refuses: []int{412, 413},
+			params: []param{dryRun, was}, body: []content{{textType, nil}}, refuses: []int{412},
 			answers: []answer{{status: 200, doc: "What has changed, or would.", content: inJSON[Configured]()}}},
 		{method: http.MethodDelete, path: "/v1/configuration/{key}", doc: "Go back to the value of the configuration file.", serve: (*call).configure,
 			params: []param{dryRun, was}, refuses: []int{412},
