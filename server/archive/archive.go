@@ -340,12 +340,15 @@ func Write(ctx context.Context, s Storage, h *Header, now time.Time, entries fun
 	return seg, s.Put(ctx, f, seg.Name)
 }
 
-// Merge makes one segment of a chain, and removes its parts.
+// Merge makes one segment of a chain, and removes its parts when the archive has the whole.
 func (a *Archive) Merge(ctx context.Context, id history.ID, chain []Segment, now time.Time) (Segment, error) {
 	h := &Header{History: id, After: chain[0].After, Last: End(0, chain)}
 	whole, err := Write(ctx, a, h, now, func(fn func(*zab.Entry) error) error { return a.Replay(ctx, chain, h.After, fn) })
 	if err != nil {
 		return whole, err
+	}
+	if err := a.VerifySegment(ctx, &whole); err != nil { // a storage may confirm what it does not have
+		return whole, errors.Join(err, a.Remove(ctx, whole.Name))
 	}
 	for i := range chain {
 		if err := a.Remove(ctx, chain[i].Name); err != nil {

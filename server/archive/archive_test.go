@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -280,6 +281,40 @@ func TestMergeIsCut(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+		}
+	}
+}
+
+// forgets is a Dir that confirms a file which it does not have, or has damaged.
+type forgets struct {
+	unsynced
+	damages bool
+}
+
+func (f forgets) Put(ctx context.Context, file *os.File, name string) error {
+	if err := f.unsynced.Put(ctx, file, name); err != nil || !f.damages {
+		return errors.Join(err, f.Remove(ctx, name))
+	}
+	return os.Truncate(f.Path(name), 100)
+}
+
+// TestMergeIsNotStored merges into a storage that loses the whole: its parts stay, and are what is read.
+func TestMergeIsNotStored(t *testing.T) {
+	for _, damages := range []bool{false, true} {
+		dir := Dir(t.TempDir())
+		base(t, dir, ours, 5, noon)
+		for z := jute.Zxid(0); z < 80; z += 10 {
+			segment(t, dir, ours, z, z+10)
+		}
+		a := read(t, dir)
+		a.Storage = forgets{unsynced{dir}, damages}
+		if _, err := a.Merge(t.Context(), ours, a.Chain(ours, 10), noon); err == nil || errors.Is(err, fs.ErrNotExist) == damages {
+			t.Errorf("damaged: %t: %v", damages, err)
+		}
+		a = read(t, dir)
+		chain := a.Chain(ours, 5)
+		if End(0, chain) != 80 || a.Replay(t.Context(), chain, 5, func(*zab.Entry) error { return nil }) != nil {
+			t.Errorf("damaged: %t: the chain is %v", damages, chain)
 		}
 	}
 }

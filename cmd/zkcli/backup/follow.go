@@ -311,9 +311,13 @@ func (f *Follower) flush(ctx context.Context, p *pending) error {
 	if err != nil {
 		f.tail = nil // the archive has them, as they are or merged
 	}
-	if errors.Is(err, fs.ErrNotExist) { // pruned meanwhile
-		f.Report("segments are not merged: %v", err)
-		return nil
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f.Report("segments are not merged: %v", err) // pruned meanwhile, or the storage has lost one
+	last := f.last
+	if err = f.resume(ctx); err == nil && f.last != last {
+		err = fmt.Errorf("what follows zxid %v is missing in %v", f.last, f.To)
 	}
 	return err
 }

@@ -445,6 +445,36 @@ func TestMergeFails(t *testing.T) {
 	}
 }
 
+// loses is a storage that confirms a segment which it does not have, once.
+type loses struct {
+	unsynced
+	lost *int
+}
+
+func (l loses) Put(ctx context.Context, f *os.File, name string) error {
+	err := l.unsynced.Put(ctx, f, name)
+	if *l.lost == 0 && strings.Contains(name, "-0xa-") {
+		*l.lost++
+		return errors.Join(err, l.Remove(ctx, name))
+	}
+	return err
+}
+
+// TestSegmentIsNotStored follows into a storage that has lost a segment: what it had is fetched again.
+func TestSegmentIsNotStored(t *testing.T) {
+	s := newStreams(t, 5)
+	servers := startHandlers(t, s)
+	lost := 0
+	dir := loses{unsynced{archive.Dir(t.TempDir())}, &lost}
+	s.change(func() { s.last = 5 })
+	following(t, dir, 5, servers)
+	s.change(func() { s.last = 60 })
+	said := strings.Join(following(t, dir, 60, servers), "\n")
+	if lost != 1 || strings.Count(said, "what follows zxid 0x9 is missing") != 1 {
+		t.Errorf("%d segments were lost; it said:\n%s", lost, said)
+	}
+}
+
 // shortOf is a storage that once lacks something, for making a file, for giving it a name, and for reading it.
 type shortOf struct {
 	unsynced

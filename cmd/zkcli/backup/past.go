@@ -9,9 +9,9 @@ import (
 	"github.com/zkd-project/zkd/server/history"
 )
 
-// StateAt returns the state at a moment in an archive, or that of one backup in a file.
-func StateAt(ctx context.Context, from string, getenv func(string) string, at history.Moment) (*archive.Found, error) {
-	s, err := Storage(ctx, from, getenv)
+// StateAt returns the state at a moment in an archive, or that of one backup in a file. getenv and report are as for Storage.
+func StateAt(ctx context.Context, from string, getenv func(string) string, report func(string, ...any), at history.Moment) (*archive.Found, error) {
+	s, err := Storage(ctx, from, getenv, report)
 	if err != nil {
 		return nil, err
 	}

@@ -126,7 +126,7 @@ func TestStateAt(t *testing.T) {
 		{history.Moment{Zxid: 7}, `/ "new" persistent, /t "" ttl`},
 		{history.Moment{}, `/ "new" persistent`},
 	} {
-		f, err := StateAt(t.Context(), string(dir), os.Getenv, tt.at)
+		f, err := StateAt(t.Context(), string(dir), os.Getenv, t.Logf, tt.at)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +139,7 @@ func TestStateAt(t *testing.T) {
 		}
 	}
 	var all []string
-	f, err := StateAt(t.Context(), string(dir), os.Getenv, history.Moment{})
+	f, err := StateAt(t.Context(), string(dir), os.Getenv, t.Logf, history.Moment{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func TestStateAt(t *testing.T) {
 		t.Errorf("all: %s", s)
 	}
 	for _, at := range []history.Moment{{Zxid: 9}, {Time: noon}} {
-		if _, err := StateAt(t.Context(), string(dir), os.Getenv, at); err == nil {
+		if _, err := StateAt(t.Context(), string(dir), os.Getenv, t.Logf, at); err == nil {
 			t.Errorf("%+v: no error", at)
 		}
 	}
@@ -163,17 +163,17 @@ func TestStateAtDuringABackup(t *testing.T) {
 	taken := noon.Add(5*time.Minute + 30*time.Second)
 	pastBase(t, dir, entriesOf(somePast()), 5, taken)
 	at := history.Moment{Time: taken.Add(-500 * time.Millisecond)}
-	f, err := StateAt(t.Context(), string(dir), os.Getenv, at)
+	f, err := StateAt(t.Context(), string(dir), os.Getenv, t.Logf, at)
 	if err != nil || f.Tree.LastZxid() != 5 || f.Base.Zxid != 1 {
 		t.Fatalf("%v, %v", f, err)
 	}
 	if err := os.Remove(filepath.Join(string(dir), f.Base.Name)); err != nil {
 		t.Fatal(err)
 	}
-	if f, err = StateAt(t.Context(), string(dir), os.Getenv, at); err == nil {
+	if f, err = StateAt(t.Context(), string(dir), os.Getenv, t.Logf, at); err == nil {
 		t.Errorf("without the backup before: %v", f)
 	}
-	if f, err = StateAt(t.Context(), string(dir), os.Getenv, history.Moment{Time: taken}); err != nil || f.Base.Zxid != 5 {
+	if f, err = StateAt(t.Context(), string(dir), os.Getenv, t.Logf, history.Moment{Time: taken}); err != nil || f.Base.Zxid != 5 {
 		t.Errorf("when it was taken: %v, %v", f, err)
 	}
 }
@@ -232,7 +232,7 @@ func TestStateAtWithAGap(t *testing.T) {
 		{history.Moment{Time: noon.Add(3*time.Minute + time.Second)}, true}, {history.Moment{Time: noon.Add(20 * time.Minute)}, false},
 		{history.Moment{}, false},
 	} {
-		if _, err := StateAt(t.Context(), string(dir), os.Getenv, tt.at); (err == nil) != tt.fine {
+		if _, err := StateAt(t.Context(), string(dir), os.Getenv, t.Logf, tt.at); (err == nil) != tt.fine {
 			t.Errorf("%+v: %v", tt.at, err)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
@@ -41,8 +42,8 @@ const (
 
 // Storage returns the storage with a name: s3://BUCKET/PREFIX, or a directory. getenv has AWS_ENDPOINT_URL
 // and AWS_REGION. All else is as AWS's own tools have it, from the environment, the files in ~/.aws and the
-// machine.
-func Storage(ctx context.Context, name string, getenv func(string) string) (archive.Storage, error) {
+// machine. report is called when the server is silent, and asked again.
+func Storage(ctx context.Context, name string, getenv func(string) string, report func(format string, args ...any)) (archive.Storage, error) {
 	rest, ok := strings.CutPrefix(name, "s3://")
 	if !ok {
 		return archive.Dir(name), nil
@@ -51,22 +52,26 @@ func Storage(ctx context.Context, name string, getenv func(string) string) (arch
 	if prefix = strings.Trim(prefix, "/"); prefix != "" {
 		prefix += "/"
 	}
-	client, err := newClient(ctx, bucket, getenv("AWS_ENDPOINT_URL"), getenv("AWS_REGION"), silence)
+	silent := func(err error) { report("%s: %v; trying again", name, err) }
+	client, err := newClient(ctx, bucket, getenv("AWS_ENDPOINT_URL"), getenv("AWS_REGION"), silence, silent)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return &objects{client: client, bucket: bucket, prefix: prefix, part: partBytes}, nil
+	return &objects{client: client, bucket: bucket, prefix: prefix, part: partBytes, silent: silent}, nil
 }
 
-// newClient returns a client for a bucket. Without an endpoint it is one of AWS.
-func newClient(ctx context.Context, bucket, endpoint, region string, silence time.Duration) (*s3.Client, error) {
+// newClient returns a client for a bucket. Without an endpoint it is one of AWS. silent is called before a request is repeated to which
+// the server was silent.
+func newClient(ctx context.Context, bucket, endpoint, region string, silence time.Duration, silent func(error)) (*s3.Client, error) {
 	if u, err := url.Parse(endpoint); endpoint != "" && (err != nil || u.Host == "") {
 		return nil, fmt.Errorf("AWS_ENDPOINT_URL is %q, which is no URL", endpoint)
 	}
 	cfg, err := config.LoadDefaultConfig(ctx,
 		config.WithBaseEndpoint(endpoint),
 		config.WithRegion(region),
-		config.WithRetryMaxAttempts(attempts),
+		config.WithRetryer(func() aws.Retryer {
+			return &retryer{retry.NewStandard(func(o *retry.StandardOptions) { o.MaxAttempts = attempts }), silent}
+		}),
 		config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
 			dial := t.DialContext
 			t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -92,6 +97,25 @@ func newClient(ctx context.Context, bucket, endpoint, region string, silence tim
 		cfg.Region = cmp.Or(regionOf(ctx, s3.NewFromConfig(cfg, options), bucket), cfg.Region)
 	}
 	return s3.NewFromConfig(cfg, options), nil
+}
+
+// retryer is the standard one, which tells when a server was silent.
+type retryer struct {
+	*retry.Standard
+	silent func(error)
+}
+
+// RetryDelay implements aws.Retryer.
+func (r *retryer) RetryDelay(attempt int, err error) (time.Duration, error) {
+	if isTimeout(err) {
+		r.silent(err)
+	}
+	return r.Standard.RetryDelay(attempt, err)
+}
+
+func isTimeout(err error) bool {
+	e, ok := errors.AsType[net.Error](err)
+	return ok && e.Timeout()
 }
 
 // impatient is a connection that fails when nothing has moved on it for a time, in either direction: a server may
@@ -149,7 +173,8 @@ func (s signer) SignHTTP(ctx context.Context, c aws.Credentials, r *http.Request
 type objects struct {
 	client         *s3.Client
 	bucket, prefix string
-	part           int64 // partBytes, but for tests
+	part           int64       // partBytes, but for tests
+	silent         func(error) // as newClient's
 }
 
 func (o *objects) String() string {
@@ -235,6 +260,9 @@ func (r *reader) Read(p []byte) (int, error) {
 			return 0, context.Cause(r.ctx)
 		case r.broken == attempts: // an io.ErrUnexpectedEOF would say that the file is damaged
 			return 0, fmt.Errorf("read %v/%s: after %d bytes: %v", r.objects, r.name, r.at, err)
+		}
+		if isTimeout(err) {
+			r.silent(fmt.Errorf("read %s: after %d bytes: %w", r.name, r.at, err))
 		}
 		r.body.Close() // it has failed
 		if err := r.open(); err != nil {

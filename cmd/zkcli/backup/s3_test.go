@@ -49,7 +49,7 @@ func seenBucket(t *testing.T, region string, see func(w http.ResponseWriter, r *
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
 	t.Setenv("HOME", t.TempDir()) // without settings
 	env := map[string]string{"AWS_ENDPOINT_URL": server.URL, "AWS_REGION": region}
-	s, err := Storage(t.Context(), "s3://backups/of/zkd", func(name string) string { return env[name] })
+	s, err := Storage(t.Context(), "s3://backups/of/zkd", func(name string) string { return env[name] }, t.Logf)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,11 +153,11 @@ func TestCopyOfDamage(t *testing.T) {
 func TestStorage(t *testing.T) {
 	none := func(name string) string { return map[string]string{"AWS_REGION": "us-east-1"}[name] }
 	for name, want := range map[string]string{"/backup": "/backup", "s3://b": "s3://b/", "s3://b/p/q/": "s3://b/p/q"} {
-		if s, err := Storage(t.Context(), name, none); err != nil || s.String() != want {
+		if s, err := Storage(t.Context(), name, none, t.Logf); err != nil || s.String() != want {
 			t.Errorf("%s: %v, %v", name, s, err)
 		}
 	}
-	if _, err := Storage(t.Context(), "s3://b", func(string) string { return "here" }); err == nil {
+	if _, err := Storage(t.Context(), "s3://b", func(string) string { return "here" }, t.Logf); err == nil {
 		t.Error("no error")
 	}
 }
@@ -288,7 +288,7 @@ func TestSilentServer(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "key")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
 	t.Setenv("HOME", t.TempDir())
-	client, err := newClient(t.Context(), "backups", server.URL, "us-east-1", 100*time.Millisecond)
+	client, err := newClient(t.Context(), "backups", server.URL, "us-east-1", 100*time.Millisecond, func(error) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -299,12 +299,30 @@ func TestSilentServer(t *testing.T) {
 	if _, err := to.List(t.Context()); err == nil || !strings.Contains(err.Error(), "timeout") {
 		t.Errorf("a list: %v", err)
 	}
+	told := 0
+	to.silent = func(error) { told++ }
 	r, err := to.Open(t.Context(), "middle")
 	if err == nil { // on a slow machine the beginning may be too late as well
 		_, err = io.ReadAll(r)
+		if told == 0 {
+			t.Error("nobody is told of an answer that ends in the middle")
+		}
 	}
 	if err == nil || !strings.Contains(err.Error(), "timeout") {
 		t.Errorf("an answer: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	to.client, err = newClient(ctx, "backups", server.URL, "us-east-1", 100*time.Millisecond, func(err error) {
+		if !strings.Contains(err.Error(), "timeout") {
+			t.Errorf("told of %v", err)
+		}
+		cancel()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := to.List(ctx); !errors.Is(err, context.Canceled) || ctx.Err() == nil {
+		t.Errorf("a list that is repeated: %v", err)
 	}
 }
 

@@ -111,7 +111,7 @@ func (c *Call) backup(ctx context.Context, o *backupOptions) error {
 
 // archive lists an archive.
 func (c *Call) archive(ctx context.Context, name string) (*archive.Archive, error) {
-	s, err := backup.Storage(ctx, name, c.App.getenv)
+	s, err := backup.Storage(ctx, name, c.App.getenv, c.App.say)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func (c *Call) backupCreate(ctx context.Context, o *backupOptions, at string) er
 	m := c.meter()
 	servers.Progress = m.showBytes
 	var b *archive.Base
-	dir, err := backup.Storage(ctx, at, c.App.getenv)
+	dir, err := backup.Storage(ctx, at, c.App.getenv, c.App.say)
 	if err != nil {
 		return err
 	}
@@ -200,7 +200,7 @@ func (c *Call) backupFollow(ctx context.Context, o *backupOptions, at string) er
 	if err != nil {
 		return err
 	}
-	to, err := backup.Storage(ctx, at, c.App.getenv)
+	to, err := backup.Storage(ctx, at, c.App.getenv, c.App.say)
 	if err != nil {
 		return err
 	}
@@ -249,7 +249,7 @@ func (c *Call) backupSource(o *backupOptions) (*source.Servers, error) {
 
 // backupVerify verifies a backup, or all of a directory.
 func (c *Call) backupVerify(ctx context.Context, at string) error {
-	to, err := backup.Storage(ctx, at, c.App.getenv)
+	to, err := backup.Storage(ctx, at, c.App.getenv, c.App.say)
 	if err != nil {
 		return err
 	}

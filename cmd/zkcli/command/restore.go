@@ -152,7 +152,7 @@ func (c *Call) fromBackup(ctx context.Context, root string, o *restoreOptions) (
 	if err != nil {
 		return nil, c.Usage("%v", err)
 	}
-	found, err := backup.StateAt(ctx, o.from, c.App.getenv, at)
+	found, err := backup.StateAt(ctx, o.from, c.App.getenv, c.App.say, at)
 	if err != nil {
 		return nil, err
 	}
