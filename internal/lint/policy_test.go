@@ -272,7 +272,7 @@ const ours = `
 	migrate/mirror:   jute internal/vfs server/api server/pages server/audit server/base server/clients server/config server/copies server/data server/datadirs server/datatree server/feed
 	                  server/history server/identities server/monitor server/replica server/secure server/session server/settings server/show
 	                  server/snapshot server/state server/wal server/watch server/words server/zab
-	migrate/standby:  jute internal/pause migrate/mirror server/api server/archive server/archive/source internal/secret server/config server/copies server/data server/datadirs server/datatree server/history server/show server/zab
+	migrate/standby:  jute internal/pause internal/vfs migrate/mirror server/api server/archive server/archive/source internal/secret server/config server/copies server/data server/datadirs server/datatree server/history server/show server/zab
 	migrate/takeover: jute migrate/mirror client/sasl/kerberos migrate/apachefiles migrate/apachelink internal/digestmd5 internal/jaas internal/pause internal/smallfile migrate/moving internal/vfs server/config server/copies server/data server/datadirs server/datatree server/secure server/zab
 
 	# The comparison of two ensembles, pure, and the connections that it is about.

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/internal/pause"
+	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/migrate/mirror"
 	"github.com/zkd-project/zkd/server/api"
 	"github.com/zkd-project/zkd/server/archive"
@@ -119,6 +120,14 @@ type stop struct{ error }
 
 func (s stop) Unwrap() error { return s.error }
 
+// lasting returns an error of this machine as one that another attempt does not mend, unless something is short here.
+func lasting(err error) error {
+	if vfs.IsShortage(err) {
+		return err
+	}
+	return stop{err}
+}
+
 // run follows one server after the other.
 func (f *follower) run(ctx context.Context) error {
 	delay := firstPause
@@ -178,7 +187,7 @@ func (f *follower) fetch(ctx context.Context) (err error) {
 	f.status.fetching()
 	file, err := os.CreateTemp(f.o.Place.DataDir, temporary)
 	if err != nil {
-		return stop{err}
+		return lasting(err)
 	}
 	defer func() { err = errors.Join(err, os.Remove(file.Name())) }()
 	from, err := f.o.Of.Fetch(ctx, file)
@@ -202,7 +211,7 @@ func (f *follower) fetch(ctx context.Context) (err error) {
 		return fmt.Errorf("%s is at %v, and the copy at %v", from.Admin, found.Ensemble.Zxid, f.data.Last())
 	}
 	if err := f.data.InstallState(ctx, found.Tree, found.Ensemble); err != nil {
-		return stop{err}
+		return lasting(err)
 	}
 	f.status.fetched(f.data)
 	f.log.Info("the state was installed", zap.String("from", from.Admin), zap.Stringer("zxid", f.data.Last()), zap.Int("znodes", found.Tree.Stats().Nodes))

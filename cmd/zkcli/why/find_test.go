@@ -153,6 +153,7 @@ func TestFind(t *testing.T) {
 			[]string{`danger log-waits The log of zk4 waits, .*no space left on device\): nothing more of the copy gets onto the disk\.`}},
 		{"a standby that reaches nobody", []Server{server("zk4", "standby", "standby_of=http://a", "standby_lag_seconds=61", "standby_since_ms=60000", "standby_problem=refused.")},
 			[]string{`danger standby zk4 is a standby of http://a, and follows none of them, what it has is of 1m1s ago: refused\..*See whether these servers run`}},
+		{"a standby without room", []Server{server("zk4", "standby", "standby_of=http://a", "standby_problem=write x: no space left on device")}, []string{`danger standby .*Make room on the disk`}},
 		{"a standby that is refused", []Server{server("zk4", "standby", "standby_of=http://a", "standby_refused=1", "standby_problem=no")}, []string{`danger standby .*Mend what they say`}},
 		{"a standby that gets a state", []Server{server("zk4", "standby", "standby_of=http://a", "standby_fetches=3 of 9 bytes so far")}, []string{`notice standby zk4 .*gets a whole state, 3 of 9 bytes so far.*No server has the log`}},
 		{"a standby that gets its first state", []Server{server("zk4", "standby").then(0, "standby_of=http://a", "standby_fetches=3 of 9 bytes so far")}, []string{`notice standby zk4 .*3 of 9 bytes so far: it has no copy yet\.`}},

@@ -55,6 +55,9 @@ func (l *look) standbys() {
 			f.Since = s.After.lasts("standby_since_ms")
 			f.What = fmt.Sprintf("%s is a standby of %s, and follows none of them, %s: %s.", s.Name, of, age, strings.TrimSuffix(m["standby_problem"], "."))
 			f.Do = "See whether these servers run, and whether their admin.serverPort can be reached from here. It tries again by itself. If the ensemble is lost, see docs/sites.md for how standbys take its place."
+			if strings.Contains(m["standby_problem"], "no space left") {
+				f.Do = "Make room on the disk of its dataDir, which has a state twice while it is got. It tries again by itself, and serves the copy that it has meanwhile."
+			}
 			if s.After.is("standby_refused") {
 				f.Do = "The servers refuse it, and it tries again by itself. Mend what they say: the user of --auth-file must have all permissions on /, and the servers of --of must be those of the ensemble that was copied; another one is followed into another directory. A changed --auth-file needs a restart of the standby."
 			}
