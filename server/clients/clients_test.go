@@ -93,6 +93,23 @@ func TestRefusedClientIsNotServed(t *testing.T) {
 	}
 }
 
+// TestUpgradeEndsUnderAClaim has a connection that claims a local session while another one makes it a global one: neither may
+// serve it as a local one.
+func TestUpgradeEndsUnderAClaim(t *testing.T) {
+	s, _ := newTestClients(t)
+	a, b := newTestConn(t, s), newTestConn(t, s)
+	establish(t, a, 7)
+	if !s.sessions.locals.Get(7).Own(a.line.Origin()) { // as line.Upgrade does
+		t.Fatal("the session has an owner")
+	}
+	b.openLocal(7, false)
+	for _, c := range []*conn{a, b} {
+		if err := c.established(); !errors.Is(err, errHangUp) {
+			t.Errorf("connection %#x is served: %v", c.line.Origin(), err)
+		}
+	}
+}
+
 // TestReadsAllocateNothing, from the frame to the reply.
 func TestReadsAllocateNothing(t *testing.T) {
 	s, _ := newTestClients(t)

@@ -246,12 +246,12 @@ func (c *conn) openLocal(id jute.SessionID, hasReadOnly bool) {
 	c.line.Lock()
 	ok := c.line.OpenLocal(id, hasReadOnly, millis(c.batchAt), func(l *line.Line) { old = l })
 	c.line.Unlock()
+	if old != nil {
+		old.Host().Kill()
+	}
 	if !ok {
 		c.kill()
 		return
-	}
-	if old != nil {
-		old.Host().Kill()
 	}
 	c.out.flush()
 }
